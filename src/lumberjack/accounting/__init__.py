@@ -1,0 +1,57 @@
+"""The price of privacy: pure functions of numbers that never see data."""
+
+from lumberjack.accounting.calibrate import (
+    Calibration,
+    calibrate_joint,
+    calibrate_paper,
+    calibrate_plain,
+)
+from lumberjack.accounting.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
+from lumberjack.accounting.sparse import (
+    cutoff_delta,
+    error_bound,
+    gdp_mu,
+    joint_delta,
+    lower_bound,
+    queries_per_tree,
+    simple_parameters,
+    theorem1_delta,
+    two_sided_delta,
+)
+from lumberjack.accounting.zcdp import (
+    basic_composition,
+    exponential_rho,
+    gaussian_rho,
+    pure_rho,
+    replacement,
+    zcdp_delta,
+    zcdp_epsilon,
+    zcdp_rho,
+)
+
+__all__ = [
+    "Calibration",
+    "basic_composition",
+    "calibrate_joint",
+    "calibrate_paper",
+    "calibrate_plain",
+    "cutoff_delta",
+    "error_bound",
+    "exponential_rho",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_mu",
+    "gaussian_rho",
+    "gdp_mu",
+    "joint_delta",
+    "lower_bound",
+    "pure_rho",
+    "queries_per_tree",
+    "replacement",
+    "simple_parameters",
+    "theorem1_delta",
+    "two_sided_delta",
+    "zcdp_delta",
+    "zcdp_epsilon",
+    "zcdp_rho",
+]

@@ -1,0 +1,415 @@
+"""A guarantee is data: the promise, every number behind it, and how to recompute it.
+
+In: a budget and the shape of what is released. Out: a frozen ``Guarantee`` that anyone can check
+with nothing but itself. No data comes near this file.
+"""
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, get_args
+
+from lumberjack.accounting import (
+    Calibration,
+    calibrate_joint,
+    calibrate_paper,
+    calibrate_plain,
+    exponential_rho,
+    gaussian_rho,
+    joint_delta,
+    queries_per_tree,
+    theorem1_delta,
+    zcdp_delta,
+)
+from lumberjack.accounting.checks import (
+    check_count,
+    check_delta,
+    check_epsilon,
+    check_real,
+    check_share,
+)
+
+__all__ = ["Guarantee", "PrivacyLeakWarning", "plan", "plan_heavy_hitters"]
+
+Accounting = Literal["joint", "paper"]
+Method = Literal["sparse", "two-sided", "gaussian", "top-down"]
+Leaf = Literal["counts", "majority", "exponential", "prefixes", "none"]
+
+NOT_PROVED = "Theorem 1 of the paper; not proved for adaptive queries"
+SEEDED = "seeded noise: whoever knows random_state can remove it"
+HEIGHT_INFERRED = "height inferred from the data"
+ALPHABET_INFERRED = "alphabet inferred from the data"
+
+_ROWS_PER_THRESHOLD = 20  # with fewer rows than this many thresholds the trees stay stumps
+
+
+class PrivacyLeakWarning(UserWarning):
+    """Something that was asked for weakens the promise; the guarantee lists it as a caveat."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantee:
+    """What is promised, and everything needed to recompute it.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        The promise: (epsilon, delta)-differential privacy.
+    unit : {"row", "person"}
+        What may be added or removed without being noticed.
+    rows_per_person : int
+        Most rows that one unit owns.
+    neighbours : str
+        Always "add/remove".
+    accounting : {"joint", "paper"}
+        Which theorem prices it; ``theorem`` spells it out.
+    method : {"sparse", "two-sided", "gaussian", "top-down"}
+        How nodes are compared with the threshold.
+    n_estimators, max_depth : int
+        Trees, and levels of nodes that are compared in each.
+    queries_per_record : int
+        m: threshold queries that one record can meet, over all trees.
+    threshold_noise : float
+        sigma, the noise of those queries.
+    cutoff, cut : float or None, int
+        Delta and the largest count that never passes; threshold >= cut + rows_per_person + Delta.
+        None and -1 when nothing is cut off.
+    threshold : float
+        tau.
+    leaf : {"counts", "majority", "exponential", "prefixes", "none"}
+        What is released besides the nodes: something for each leaf, a count for each heavy prefix,
+        or nothing.
+    counts_per_record : int
+        Noisy counts (or labels) that one record takes part in.
+    leaf_noise : float or None
+        Standard deviation of a noisy count, or the Gumbel scale of an exponential leaf.
+    structure_share : float or None
+        Share of the budget for the structure: of mu^2 ("joint") or of epsilon and delta ("paper").
+    caveats : tuple of str
+        Reserves. Empty only when the promise holds without any.
+    """
+
+    epsilon: float
+    delta: float
+    unit: Literal["row", "person"]
+    rows_per_person: int
+    neighbours: Literal["add/remove"] = "add/remove"
+    accounting: Accounting
+    method: Method
+    n_estimators: int
+    max_depth: int
+    queries_per_record: int
+    threshold_noise: float
+    cutoff: float | None
+    cut: int
+    threshold: float
+    leaf: Leaf
+    counts_per_record: int
+    leaf_noise: float | None
+    structure_share: float | None
+    caveats: tuple[str, ...] = ()
+
+    @property
+    def theorem(self) -> str:
+        """The theorem that the accounting rests on."""
+        if self.accounting == "paper":
+            return NOT_PROVED
+        if self.cutoff is None:
+            return "tight Gaussian curve, adaptive composition"
+        return "joint bound, docs/guarantee.md: delta_G(epsilon, mu) + 1 - Phi(Delta/sigma)^m"
+
+    @property
+    def suggested_rows(self) -> int:
+        """Rows from which it makes sense: with fewer than about 20 thresholds trees stay stumps."""
+        return math.ceil(_ROWS_PER_THRESHOLD * self.threshold)
+
+    def verify(self) -> float:
+        """Recompute delta from this record alone; the promise holds when it is at most ``delta``.
+
+        A record that contradicts itself (a query bound below the provable one, a threshold below
+        cut + rows_per_person + cutoff, a missing noise) gives 1.0.
+        """
+        try:
+            return self._recompute() if self._consistent() else 1.0
+        except (TypeError, ValueError, OverflowError):
+            return 1.0
+
+    def _consistent(self) -> bool:
+        trees = check_count("n_estimators", self.n_estimators)
+        proper_unit = (self.unit == "row") == (self.rows_per_person == 1)
+        if not proper_unit or self.neighbours != "add/remove":
+            return False
+        if self.queries_per_record < trees * _queries(self.method, self.max_depth):
+            return False
+        if self.counts_per_record < trees * _counts(self.leaf, self.max_depth):
+            return False
+        if self.method == "gaussian":
+            return self.cutoff is None and self.rows_per_person == 1
+        needed = Fraction(self.cut) + self.rows_per_person + Fraction(self.cutoff or 0.0)
+        return self.cutoff is not None and self.cut >= 0 and Fraction(self.threshold) >= needed
+
+    def _recompute(self) -> float:
+        m, k = self.queries_per_record, self.counts_per_record
+        leaf_noise = (
+            math.inf
+            if self.leaf_noise is None and k == 0
+            else check_real("leaf_noise", self.leaf_noise or 0.0)
+        )
+        Delta = math.inf if self.cutoff is None else self.cutoff
+        if self.accounting == "joint":
+            if self.leaf == "exponential":
+                return 1.0
+            return joint_delta(
+                self.epsilon,
+                m=m,
+                sigma=self.threshold_noise,
+                Delta=Delta,
+                k=k,
+                leaf_sigma=leaf_noise,
+                rows_per_person=self.rows_per_person,
+            )
+        if self.rows_per_person != 1 or self.method != "sparse":
+            return 1.0
+        structure_epsilon = check_share("structure_share", self.structure_share or 0.0) * self.epsilon
+        one = exponential_rho(1 / leaf_noise) if self.leaf == "exponential" else gaussian_rho(leaf_noise)
+        return min(
+            1.0,
+            theorem1_delta(structure_epsilon, m=m, sigma=self.threshold_noise, Delta=Delta)
+            + zcdp_delta(self.epsilon - structure_epsilon, k * one),
+        )
+
+    def to_json(self) -> str:
+        """Return the record as a JSON object, one field a line."""
+        return json.dumps(dataclasses.asdict(self), indent=2, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Guarantee":
+        """Read what ``to_json`` wrote; refuse unknown, missing and ill-typed fields."""
+        try:
+            found = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"not a guarantee: invalid JSON at line {error.lineno}") from None
+        fields = {field.name: field for field in dataclasses.fields(cls)}
+        if not isinstance(found, dict) or found.keys() != fields.keys():
+            wrong = sorted(set(found) ^ fields.keys()) if isinstance(found, dict) else "not an object"
+            raise ValueError(f"not a guarantee: unexpected or missing fields {wrong}")
+        for name, field in fields.items():
+            if not _fits(found[name], field.type):
+                raise ValueError(f"not a guarantee: {name} must not be {found[name]!r}")
+        found["caveats"] = tuple(found["caveats"])
+        return cls(**found)
+
+    def __str__(self) -> str:
+        whose = "row" if self.unit == "row" else f"person with up to {self.rows_per_person} rows"
+        plural = "s" if self.n_estimators > 1 else ""
+        trees = f"{self.n_estimators} tree{plural} of {self.max_depth} levels, {self.method}"
+        thresholds = f"count + noise {self.threshold_noise:.6g} > {self.threshold:.6g}"
+        if self.cutoff is not None:
+            thresholds += f"; never for counts up to {self.cut} (cut-off {self.cutoff:.6g})"
+        lines = [
+            f"({self.epsilon:g}, {self.delta:g})-differential privacy, {self.neighbours} a {whose}",
+            f"  theorem     {self.theorem}",
+            f"  structure   {trees}: at most {self.queries_per_record} threshold queries a row",
+            f"  thresholds  {thresholds}",
+        ]
+        if self.leaf_noise is not None:
+            kind = "Gumbel scale" if self.leaf == "exponential" else "noise"
+            lines.append(
+                f"  {self.leaf:<11} {kind} {self.leaf_noise:.6g}, {self.counts_per_record} a row"
+            )
+        lines += [
+            f"  recomputed  delta = {self.verify():.8g}",
+            f"  data        makes sense from about {self.suggested_rows:,} rows on",
+            f"  caveats     {'; '.join(self.caveats) or 'none'}",
+        ]
+        return "\n".join(lines)
+
+
+def _fits(value: object, annotation: Any) -> bool:
+    """Whether a JSON value has the annotated type; whole numbers count as floats."""
+    if annotation == tuple[str, ...]:
+        return isinstance(value, list) and all(isinstance(v, str) for v in value)
+    options = get_args(annotation) or (annotation,)
+    if isinstance(value, bool):
+        return False
+    if isinstance(value, str):
+        return value in options
+    if value is None:
+        return type(None) in options
+    if isinstance(value, int):
+        return int in options or float in options
+    return isinstance(value, float) and float in options and math.isfinite(value)
+
+
+def _queries(method: Method, height: int) -> int:
+    """Threshold queries that one record meets in one tree: every level of it, or a binary search."""
+    return height if method == "top-down" else queries_per_tree(height)
+
+
+def _counts(leaf: Leaf, height: int) -> int:
+    """Noisy counts that one record takes part in, in one tree: its leaf, or a prefix on each level."""
+    return {"none": 0, "prefixes": height}.get(leaf, 1)
+
+
+def plan(
+    epsilon: float,
+    delta: float,
+    n_estimators: int = 20,
+    max_depth: int = 100,
+    *,
+    accounting: Accounting = "joint",
+    leaf: Leaf = "counts",
+    structure_share: float | None = None,
+    threshold: float | None = None,
+    rows_per_person: int = 1,
+) -> Guarantee:
+    """Say what noise and threshold a forest will have; no data needed.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The budget: epsilon > 0 and 0 < delta < 1.
+    n_estimators, max_depth : int
+        Trees, and the deepest level at which a node may split.
+    accounting : {"joint", "paper"}
+        The proved joint bound, or the paper's Theorem 1 with basic composition.
+    leaf : {"counts", "majority", "exponential"}
+        What a leaf releases; "exponential" only with the paper's accounting.
+    structure_share : float or None
+        Share of the budget for the structure; None: 0.5 (joint) or 0.75 (paper).
+    threshold : float or None
+        tau; None: the smallest allowed. A larger one also raises the largest count that is dropped.
+    rows_per_person : int
+        Most rows that one person owns; above 1 the guarantee is for persons.
+
+    Returns
+    -------
+    Guarantee
+
+    Examples
+    --------
+    >>> from lumberjack import plan
+    >>> promise = plan(1.0, 1e-6)
+    >>> promise.verify() <= promise.delta
+    True
+    >>> round(promise.threshold, 1), promise.queries_per_record
+    (422.9, 140)
+    """
+    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    k, h = check_count("n_estimators", n_estimators), check_count("max_depth", max_depth)
+    r = check_count("rows_per_person", rows_per_person)
+    _check_option("accounting", accounting, get_args(Accounting))
+    _check_option("leaf", leaf, ("counts", "majority", "exponential"))
+    if structure_share is None:
+        structure_share = 0.5 if accounting == "joint" else 0.75
+    check_share("structure_share", structure_share)
+    m = k * queries_per_tree(h)
+    if accounting == "joint":
+        if leaf == "exponential":
+            raise ValueError('leaf="exponential" needs accounting="paper"; use leaf="majority"')
+        found = calibrate_joint(
+            epsilon, delta, m=m, k=k, leaf_share=1 - structure_share, rows_per_person=r
+        )
+        leaf_noise = found.leaf_sigma
+    else:
+        if r != 1:
+            raise ValueError(
+                f'rows_per_person={r} needs accounting="joint": Theorem 1 is for single rows'
+            )
+        found, rho = calibrate_paper(epsilon, delta, m=m, k=k, structure_share=structure_share)
+        leaf_noise = 1 / math.sqrt(8 * rho / k) if leaf == "exponential" else found.leaf_sigma
+    tau, cut = _threshold(found, threshold, r)
+    return Guarantee(
+        epsilon=epsilon,
+        delta=delta,
+        unit="row" if r == 1 else "person",
+        rows_per_person=r,
+        accounting=accounting,
+        method="sparse",
+        n_estimators=k,
+        max_depth=h,
+        queries_per_record=m,
+        threshold_noise=found.sigma,
+        cutoff=found.Delta,
+        cut=cut,
+        threshold=tau,
+        leaf=leaf,
+        counts_per_record=k,
+        leaf_noise=leaf_noise,
+        structure_share=structure_share,
+        caveats=(NOT_PROVED,) if accounting == "paper" else (),
+    )
+
+
+def plan_heavy_hitters(
+    epsilon: float,
+    delta: float,
+    height: int,
+    *,
+    method: Method = "sparse",
+    counts: bool = False,
+    threshold: float | None = None,
+    caveats: tuple[str, ...] = (),
+    dense_nodes: int = 0,
+) -> Guarantee:
+    """Say what noise and threshold ``heavy_hitters`` will have on paths of at most ``height`` steps.
+
+    With ``counts`` every level releases a fresh noisy count of each heavy prefix: height noisy
+    counts a record, for half of mu^2. ``dense_nodes`` is the number of nodes of a dense tree
+    (method "gaussian"): its default threshold lets an empty node pass with 5 % chance in all.
+    """
+    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    h = check_count("height", height)
+    _check_option("method", method, get_args(Method))
+    leaf: Leaf = "prefixes" if counts else "none"
+    m, k = _queries(method, h), _counts(leaf, h)
+    cutoff: float | None
+    if method == "gaussian":
+        sigma, leaf_sigma = calibrate_plain(epsilon, delta, m=m, k=k)
+        quiet = sigma * math.sqrt(2 * math.log(max(dense_nodes, 1) / 0.05))
+        tau = quiet if threshold is None else check_real("threshold", threshold)
+        cutoff, cut = None, -1
+    else:
+        found = calibrate_joint(epsilon, delta, m=m, k=k)
+        sigma, cutoff, leaf_sigma = found.sigma, found.Delta, found.leaf_sigma
+        tau, cut = _threshold(found, threshold, 1)
+    return Guarantee(
+        epsilon=epsilon,
+        delta=delta,
+        unit="row",
+        rows_per_person=1,
+        accounting="joint",
+        method=method,
+        n_estimators=1,
+        max_depth=h,
+        queries_per_record=m,
+        threshold_noise=sigma,
+        cutoff=cutoff,
+        cut=cut,
+        threshold=tau,
+        leaf=leaf,
+        counts_per_record=k,
+        leaf_noise=leaf_sigma if counts else None,
+        structure_share=0.5 if counts else None,
+        caveats=caveats,
+    )
+
+
+def _threshold(found: Calibration, threshold: float | None, r: int) -> tuple[float, int]:
+    """The threshold, and the largest count that it allows to drop, without rounding."""
+    if threshold is None:
+        return found.tau, 0
+    tau = check_real("threshold", threshold)
+    if not found.tau <= tau < math.inf:
+        raise ValueError(
+            f"threshold must be at least {found.tau:.6g} for this budget, got {tau:g}; "
+            "leave it out to get the smallest, or raise epsilon or delta"
+        )
+    return tau, math.floor(Fraction(tau) - r - Fraction(found.Delta))
+
+
+def _check_option(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")

@@ -1,0 +1,360 @@
+"""Heavy hitters in trees: which prefixes do many records share?
+
+In: paths and a budget. Out: the prefixes whose counts exceed a threshold, found by the paper's
+MarkHeavyHitters (Algorithm 1) with GaussianSparseThreshold (Algorithm 2), and the guarantee.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lumberjack.accounting.checks import check_count
+from lumberjack.guarantee import (
+    ALPHABET_INFERRED,
+    HEIGHT_INFERRED,
+    SEEDED,
+    Guarantee,
+    Method,
+    PrivacyLeakWarning,
+    plan_heavy_hitters,
+)
+from lumberjack.noise import Bits, RoundedGaussian, ThresholdCoin, Words, seed_from
+from lumberjack.paths import Label, Level, Path, PrefixTree, make_level, read_paths
+
+__all__ = ["HeavyHitters", "heavy_hitters", "mark_heavy_hitters", "search_order"]
+
+Integers = NDArray[np.int64]
+Marks = NDArray[np.int8]
+
+UNMARKED, HEAVY, LIGHT = 0, 1, 2
+_DENSE_LIMIT = 10**7
+
+
+def search_order(height: int) -> Iterator[tuple[int, int, int]]:
+    """Levels in the order in which MarkHeavyHitters queries them, each with its scope.
+
+    A call on levels low ... high - 1 queries the one in the middle, then recurses below it, then
+    above. All calls of one depth share their levels, so the recursion is over levels, not nodes: each
+    level is queried once, and yields (low, middle, high). Along one path this is a binary search.
+    """
+    pending = [(0, height)]
+    while pending:
+        low, high = pending.pop()
+        if low < high:
+            middle = low + (high - low) // 2
+            yield low, middle, high
+            pending += [(low, middle), (middle + 1, high)]
+
+
+def top_down_order(height: int) -> Iterator[tuple[int, int, int]]:
+    """The baseline: every level from the root on, so that a record meets up to ``height`` queries."""
+    for level in range(height):
+        yield level, level, height
+
+
+def mark_heavy_hitters(
+    levels: Sequence[Level],
+    order: Iterator[tuple[int, int, int]],
+    check_threshold: Callable[[int, Integers], NDArray[np.bool_]],
+) -> list[Marks]:
+    """Mark every node Heavy or Light (the paper's Algorithm 1, for a forest of any branching factor).
+
+    Parameters
+    ----------
+    levels : sequence of Level
+        The non-empty nodes, by depth. Empty ones are Light without being asked.
+    order : iterator of (low, middle, high)
+        ``search_order(height)`` with the *public* height, which may exceed ``len(levels)``.
+    check_threshold : callable
+        ``check_threshold(level, nodes)`` privately compares the counts of those nodes with tau.
+
+    Returns
+    -------
+    list of ndarray of int8
+        HEAVY or LIGHT for each node of each level.
+
+    Formal guarantees
+    -----------------
+    On every sequence of answers: no node is queried twice; the nodes on one root-to-leaf path are
+    queried at most 1 + floor(log2 height) times; Heavy is closed upward and Light downward. Data is
+    read through ``check_threshold`` alone. Time and memory are linear in the number of nodes: each
+    is asked or marked once, and a mark stops at the edge of its call's scope.
+    """
+    marks = [np.zeros(len(level.count), dtype=np.int8) for level in levels]
+    for low, middle, high in order:
+        if middle >= len(levels):
+            continue
+        asked = np.flatnonzero(marks[middle] == UNMARKED)
+        if not len(asked):
+            continue
+        passed = check_threshold(middle, asked)
+        marks[middle][asked] = np.where(passed, HEAVY, LIGHT)
+        nodes = asked[passed]
+        for above in range(middle - 1, low - 1, -1):
+            nodes = _distinct(levels[above + 1].parent[nodes])
+            nodes = nodes[marks[above][nodes] == UNMARKED]
+            if not len(nodes):
+                break
+            marks[above][nodes] = HEAVY
+        nodes = asked[~passed]
+        for below in range(middle + 1, min(high, len(levels))):
+            nodes = levels[below].children(nodes)
+            if not len(nodes):
+                break
+            marks[below][nodes] = LIGHT
+    return marks
+
+
+def _distinct(ascending: Integers) -> Integers:
+    return ascending[np.diff(ascending, prepend=-1) > 0]
+
+
+@dataclass(frozen=True)
+class HeavyHitters:
+    """What ``heavy_hitters`` releases; nothing else of the data is in here.
+
+    Attributes
+    ----------
+    prefixes : list of tuple or of str
+        The heavy prefixes, sorted; with each prefix all of its shorter ones.
+    counts : list of int or None
+        A noisy count for each prefix, or None when ``counts=False``.
+    guarantee : Guarantee
+        The promise behind them.
+    sep : str or None
+        What separates the labels of a prefix, as given.
+    """
+
+    prefixes: list[Path]
+    counts: list[int] | None
+    guarantee: Guarantee
+    sep: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.prefixes)
+
+    def __str__(self) -> str:
+        if not self.prefixes:
+            return "(no heavy prefixes)"
+        shown: list[str] = []
+        above: list[Path] = []
+        for i, prefix in enumerate(self.prefixes):
+            while above and not self._below(prefix, above[-1]):
+                above.pop()
+            rest = prefix[len(above[-1]) :] if above else prefix
+            text = rest if isinstance(rest, str) else "/".join(map(str, rest))
+            number = "" if self.counts is None else f"  {self.counts[i]:,}"
+            shown.append("  " * len(above) + text + number)
+            above.append(prefix)
+        return "\n".join(shown)
+
+    def _below(self, prefix: Path, above: Path) -> bool:
+        if isinstance(prefix, str) and isinstance(above, str):
+            return prefix.startswith(above + (self.sep or ""))
+        return prefix[: len(above)] == above
+
+
+def heavy_hitters(
+    paths: Any,
+    *,
+    epsilon: float,
+    delta: float,
+    height: int | None = None,
+    threshold: float | None = None,
+    method: Method = "sparse",
+    counts: bool = False,
+    sep: str | None = None,
+    alphabet: Sequence[Label] | None = None,
+    random_state: Any = None,
+) -> HeavyHitters:
+    """Find the prefixes that many paths share, with differential privacy.
+
+    Parameters
+    ----------
+    paths : array of shape (n, height), sequence of tuples, or sequence of str
+        One path for each record: integers, integers and strings, or strings to be cut at ``sep``.
+        Tuples and strings may differ in depth. A record counts for all prefixes of its path.
+    epsilon, delta : float
+        The budget, for adding or removing one path.
+    height : int or None
+        Longest path; longer ones are cut. It must be public: None reads it from the data, with a
+        PrivacyLeakWarning and a caveat.
+    threshold : float or None
+        tau: prefixes with about this many records are found. None: the smallest the budget allows.
+    method : {"sparse", "two-sided", "gaussian", "top-down"}
+        "sparse" is the paper's; "two-sided" never misclassifies by more than its cut-off plus 1;
+        "gaussian" asks about every node of a small public tree, empty ones too; "top-down" is the
+        baseline that asks about every level.
+    counts : bool
+        Also release a noisy count for each heavy prefix, priced in.
+    sep : str or None
+        What separates the labels of string paths. A leading one belongs to the first label.
+    alphabet : sequence of labels or None
+        The public labels, for method "gaussian" only; other labels end a path. None reads them from
+        the data, with a PrivacyLeakWarning and a caveat.
+    random_state : int, RandomState, Generator or None
+        None draws noise from the operating system. Anything else makes the result repeatable and
+        not private: a PrivacyLeakWarning and a caveat say so.
+
+    Returns
+    -------
+    HeavyHitters
+        ``prefixes``, ``counts`` and ``guarantee``.
+
+    Formal guarantees
+    -----------------
+    (epsilon, delta)-DP under adding or removing one path, by the joint bound with m the query bound
+    of the method and, with ``counts``, ``height`` noisy counts a record. Prefixes come out sorted,
+    so their order tells nothing. An empty prefix is never released except by "gaussian".
+
+    Examples
+    --------
+    >>> from lumberjack import heavy_hitters
+    >>> visits = ["/docs/api"] * 3000 + ["/docs/faq"] * 2000 + ["/private/note"]
+    >>> heavy_hitters(visits, sep="/", height=2, epsilon=1, delta=1e-6).prefixes
+    ['/docs', '/docs/api', '/docs/faq']
+    """
+    height = None if height is None else check_count("height", height)
+    if sep is not None and (not isinstance(sep, str) or not sep):
+        raise ValueError(f"sep must be a non-empty string, got {sep!r}")
+    if not isinstance(counts, bool):
+        raise TypeError(f"counts must be True or False, got {counts!r}")
+    if alphabet is not None and method != "gaussian":
+        raise ValueError(f'alphabet is for method="gaussian" only, got method={method!r}')
+    bits = Bits(seed_from(random_state))
+    caveats = ((HEIGHT_INFERRED,) if height is None else ()) + (
+        (SEEDED,) if bits.seed is not None else ()
+    )
+
+    def promise(height: int, caveats: tuple[str, ...] = caveats, nodes: int = 0) -> Guarantee:
+        return plan_heavy_hitters(
+            epsilon,
+            delta,
+            height,
+            method=method,
+            counts=counts,
+            threshold=threshold,
+            caveats=caveats,
+            dense_nodes=nodes,
+        )
+
+    promise(height or 1)  # refuses bad parameters before data is read
+    if alphabet is not None and height is not None:
+        _dense_size(len(set(alphabet)), height)
+    tree = read_paths(paths, height, sep)
+    height = height or max(1, len(tree.levels))
+    guarantee = promise(height)
+    if method == "gaussian":
+        inferred = alphabet is None
+        tree, n_nodes = _dense(tree, height, alphabet)
+        caveats += (ALPHABET_INFERRED,) if inferred else ()
+        guarantee = promise(height, caveats, n_nodes)
+    for caveat in caveats:
+        warnings.warn(f"not private without reserve: {caveat}", PrivacyLeakWarning, stacklevel=2)
+
+    keys = None if bits.seed is None else tree.keys()
+    marks = mark_privately(tree.levels, guarantee, bits, keys)
+    heavy = [np.flatnonzero(mark == HEAVY) for mark in marks]
+    found = tree.prefixes(heavy)
+    noisy = _noisy_counts(guarantee, tree, heavy, bits, keys) if counts else None
+    canonical = sorted(range(len(found)), key=lambda i: [(isinstance(v, str), v) for v in found[i]])
+    return HeavyHitters(
+        [tree.join(found[i]) for i in canonical],
+        None if noisy is None else [noisy[i] for i in canonical],
+        guarantee,
+        sep,
+    )
+
+
+def mark_privately(
+    levels: Sequence[Level], guarantee: Guarantee, bits: Bits, keys: Sequence[Words] | None = None
+) -> list[Marks]:
+    """Mark every node with the noise of ``guarantee``: Algorithm 1 around Algorithm 2.
+
+    Formal guarantees
+    -----------------
+    The marks of one tree are private at the price that ``guarantee`` states for its threshold
+    queries. "two-sided" answers "yes" without noise from threshold + cutoff + 1 on.
+    """
+    sure = None
+    if guarantee.method == "two-sided":
+        sure = math.ceil(Fraction(guarantee.threshold) + Fraction(guarantee.cutoff or 0.0) + 1)
+    coin = ThresholdCoin(
+        guarantee.threshold_noise,
+        guarantee.threshold,
+        cut=guarantee.cut,
+        sure=sure,
+        largest=max((int(level.count.max(initial=0)) for level in levels), default=0),
+    )
+
+    def check_threshold(level: int, nodes: Integers) -> NDArray[np.bool_]:
+        return coin.draw(levels[level].count[nodes], bits, None if keys is None else keys[level][nodes])
+
+    order = top_down_order if guarantee.method == "top-down" else search_order
+    return mark_heavy_hitters(levels, order(guarantee.max_depth), check_threshold)
+
+
+def _noisy_counts(
+    guarantee: Guarantee,
+    tree: PrefixTree,
+    heavy: list[Integers],
+    bits: Bits,
+    keys: Sequence[Words] | None,
+) -> list[int]:
+    """A fresh noisy count of each heavy node, level by level.
+
+    Formal guarantees
+    -----------------
+    A record is in at most ``height`` heavy nodes, one a level, each with noise ``leaf_noise``.
+    """
+    noise = RoundedGaussian(guarantee.leaf_noise or math.inf)
+    out: list[int] = []
+    for depth, nodes in enumerate(heavy):
+        some = None if keys is None else keys[depth][nodes]
+        out += (tree.levels[depth].count[nodes] + noise.draw(len(nodes), bits, some)).tolist()
+    return out
+
+
+def _dense(tree: PrefixTree, height: int, alphabet: Sequence[Label] | None) -> tuple[PrefixTree, int]:
+    """The full tree over a public alphabet: every node, however empty, with its count."""
+    if alphabet is None:
+        seen = [tree.decode(d, np.unique(level.label)) for d, level in enumerate(tree.levels)]
+        labels = list({label for level in seen for label in level})
+    else:
+        labels = list(dict.fromkeys(alphabet))
+    labels.sort(key=lambda v: (isinstance(v, str), v))
+    width = len(labels)
+    n_nodes = _dense_size(width, height)
+    place = {label: i for i, label in enumerate(labels)}
+    levels: list[Level] = []
+    where = np.zeros(1, dtype=np.int64)  # of the sparse level above, in the dense one; -1: outside
+    for depth in range(height):
+        size = width ** (depth + 1)
+        counts = np.zeros(size, dtype=np.int64)
+        if depth < len(tree.levels):
+            level = tree.levels[depth]
+            code = np.array([place.get(v, -1) for v in tree.decode(depth, level.label)], dtype=np.int64)
+            above = where[level.parent]
+            where = np.where((above < 0) | (code < 0), -1, above * width + code)
+            counts[where[where >= 0]] = level.count[where >= 0]
+        index = np.arange(size)
+        levels.append(make_level(index // max(width, 1), index % max(width, 1), counts, width**depth))
+    dense = PrefixTree(levels, lambda _, codes: [labels[c] for c in codes.tolist()], tree.join)
+    return dense, n_nodes
+
+
+def _dense_size(width: int, height: int) -> int:
+    """Nodes of the full tree; refused when they are too many to ask about each."""
+    if width <= 1:
+        return width * height
+    if height * math.log(width) > math.log(_DENSE_LIMIT):
+        raise ValueError(
+            f'method="gaussian" would ask about more than {_DENSE_LIMIT:,} nodes; use method="sparse"'
+        )
+    return sum(width**depth for depth in range(1, height + 1))

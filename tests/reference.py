@@ -1,0 +1,161 @@
+"""Independent oracles: formulas in 60 digits, and the paper's Algorithm 1 word for word."""
+
+from dataclasses import dataclass, field
+
+import mpmath as mp
+
+DIGITS = 60
+
+
+def gaussian_delta(epsilon, mu):
+    with mp.workdps(DIGITS + 340):
+        epsilon, mu = mp.mpf(epsilon), mp.mpf(mu)
+        return mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu)
+
+
+def joint_delta(epsilon, m, sigma, Delta, k=0, leaf_sigma=mp.inf, r=1):
+    with mp.workdps(DIGITS):
+        sigma, Delta = mp.mpf(sigma), mp.mpf(Delta)
+        mu = r * mp.sqrt(m / sigma**2 + (k / mp.mpf(leaf_sigma) ** 2 if k else 0))
+        stay = min(mp.ncdf(Delta / sigma) ** m, mp.ncdf((Delta + r - 1) / sigma) ** (r * m))
+        return gaussian_delta(epsilon, mu) + 1 - stay
+
+
+def theorem1_delta(epsilon, m, sigma, Delta):
+    """Every j, as the paper prints it."""
+    with mp.workdps(DIGITS):
+        epsilon, sigma = mp.mpf(epsilon), mp.mpf(sigma)
+        p = mp.ncdf(mp.mpf(Delta) / sigma)
+        best = 1 - p**m
+        for j in range(1, m + 1):
+            gamma = (m - j) * mp.log(p)
+            mu = mp.sqrt(j) / sigma
+            best = max(
+                best,
+                1 - p ** (m - j) + p ** (m - j) * gaussian_delta(epsilon - gamma, mu),
+                gaussian_delta(epsilon + gamma, mu),
+            )
+        return best
+
+
+def zcdp_delta(epsilon, rho):
+    with mp.workdps(DIGITS):
+        epsilon, rho = mp.mpf(epsilon), mp.mpf(rho)
+        x = 1 + (epsilon - rho) / (2 * rho)
+        return 2 * mp.exp(-((epsilon - rho) ** 2) / (4 * rho)) / (x + mp.sqrt(x**2 + 4 / (mp.pi * rho)))
+
+
+@dataclass
+class Node:
+    """A node with the records that end here; ``count`` includes those below."""
+
+    own: int = 0
+    children: list["Node"] = field(default_factory=list)
+    mark: str | None = None
+    name: int = -1
+
+    @property
+    def count(self):
+        return self.own + sum(child.count for child in self.children)
+
+    def walk(self):
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def at(self, depth):
+        return [self] if depth == 0 else [n for c in self.children for n in c.at(depth - 1)]
+
+
+def mark_heavy_hitters(root, height, check, parents=None):
+    """Algorithm 1 of the paper, phase by phase, on the subtree of ``height`` layers below ``root``."""
+    if parents is None:
+        parents = {id(c): n for n in root.walk() for c in n.children}
+    middle = height // 2
+    for u in root.at(middle):  # Phase 1
+        if u.mark is not None:
+            continue
+        if check(u):
+            node = u
+            while node is not None:
+                node.mark = "heavy"
+                node = parents.get(id(node))
+        else:
+            for node in u.walk():
+                node.mark = "light"
+    if height >= 3:  # Phase 2
+        for v in root.at(middle + 1):
+            if v.mark != "light":
+                mark_heavy_hitters(v, height - middle - 1, check, parents)
+    if height >= 2:  # Phase 3
+        mark_heavy_hitters(root, middle, check, parents)
+
+
+def mark_top_down(root, check):
+    """The baseline: ask a node, and its children only if it passed."""
+    root.mark = "heavy" if check(root) else "light"
+    for child in root.children:
+        if root.mark == "heavy":
+            mark_top_down(child, check)
+
+
+class _AnswersMissingError(Exception):
+    pass
+
+
+def output_distribution(root, run, probability):
+    """Exact probability of each set of heavy nodes, by following every sequence of answers."""
+    found: dict[frozenset, float] = {}
+    pending = [((), 1.0)]
+    while pending:
+        answers, weight = pending.pop()
+        for node in root.walk():
+            node.mark = None
+        script = iter(answers)
+        asked = []
+
+        def check(node, script=script, asked=asked):
+            asked.append(node)
+            for answer in script:
+                return answer
+            raise _AnswersMissingError
+
+        try:
+            run(root, check)
+        except _AnswersMissingError:
+            p = probability(asked[-1].count)
+            pending += [((*answers, a), weight * w) for a, w in ((True, p), (False, 1 - p)) if w > 0]
+            continue
+        heavy = frozenset(node.name for node in root.walk() if node.mark == "heavy")
+        found[heavy] = found.get(heavy, 0.0) + weight
+    return found
+
+
+def rooted_trees(size):
+    """All unordered rooted trees with ``size`` nodes, as nested sorted tuples."""
+
+    def forests(total, largest):
+        """Multisets of trees with ``total`` nodes, each at most ``largest`` in (size, shape) order."""
+        if total == 0:
+            yield ()
+            return
+        for first in range(total, 0, -1):
+            for shape in rooted_trees(first):
+                if (first, shape) <= largest:
+                    for rest in forests(total - first, (first, shape)):
+                        yield (shape, *rest)
+
+    if size == 1:
+        return [()]
+    return sorted(set(forests(size - 1, (size, ((),) * size))))
+
+
+def build(shape):
+    """A tree of that shape; nodes are named in breadth-first order."""
+    root = Node(children=[build(child) for child in shape])
+    layer, name = [root], 0
+    while layer:
+        for node in layer:
+            node.name, name = name, name + 1
+        layer = [child for node in layer for child in node.children]
+    return root

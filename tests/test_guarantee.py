@@ -1,0 +1,195 @@
+import dataclasses
+import json
+import math
+import pickle
+
+import pytest
+import reference
+
+from lumberjack import Guarantee, plan
+from lumberjack.guarantee import NOT_PROVED, plan_heavy_hitters
+
+PLANS = {
+    "default": plan(1.0, 1e-6),
+    "paper": plan(1.0, 1e-6, 30, accounting="paper", leaf="exponential"),
+    "paper counts": plan(0.5, 1e-6, 50, accounting="paper"),
+    "majority": plan(4.0, 1e-8, 10, 30, leaf="majority", structure_share=0.3),
+    "person": plan(2.0, 1e-5, rows_per_person=4, threshold=900),
+    "sparse": plan_heavy_hitters(1.0, 1e-6, 32),
+    "sparse counts": plan_heavy_hitters(1.0, 1e-6, 32, counts=True, threshold=500.5),
+    "two-sided": plan_heavy_hitters(1.0, 1e-6, 32, method="two-sided"),
+    "top-down": plan_heavy_hitters(1.0, 1e-6, 32, method="top-down"),
+    "gaussian": plan_heavy_hitters(1.0, 1e-6, 4, method="gaussian", counts=True, dense_nodes=340),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_every_plan_verifies_and_wastes_nothing(name):
+    promise = PLANS[name]
+    assert 0.999 * promise.delta <= promise.verify() <= promise.delta
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_json_round_trip(name):
+    promise = PLANS[name]
+    assert Guarantee.from_json(promise.to_json()) == promise
+    assert Guarantee.from_json(promise.to_json()).verify() == promise.verify()
+    assert pickle.loads(pickle.dumps(promise)) == promise
+    assert json.loads(promise.to_json())["epsilon"] == promise.epsilon
+
+
+def test_an_auditor_with_nothing_but_the_record_gets_the_same_delta():
+    record = json.loads(PLANS["default"].to_json())
+    exact = reference.joint_delta(
+        record["epsilon"],
+        record["queries_per_record"],
+        record["threshold_noise"],
+        record["cutoff"],
+        record["n_estimators"],
+        record["leaf_noise"],
+    )
+    assert PLANS["default"].verify() == pytest.approx(float(exact), rel=1e-11)
+    assert record["queries_per_record"] == 20 * (1 + math.floor(math.log2(100)))
+    assert record["threshold"] == record["cutoff"] + 1
+
+
+def test_an_auditor_of_the_paper_mode():
+    record = json.loads(PLANS["paper"].to_json())
+    structure = reference.theorem1_delta(
+        0.75 * record["epsilon"], 210, record["threshold_noise"], record["cutoff"]
+    )
+    exponent = 1 / record["leaf_noise"]
+    leaves = reference.zcdp_delta(0.25 * record["epsilon"], 30 * exponent**2 / 8)
+    assert PLANS["paper"].verify() == pytest.approx(float(structure + leaves), rel=1e-10)
+
+
+@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize(("field", "factor"), [("threshold_noise", 0.8), ("leaf_noise", 0.99)])
+def test_less_noise_is_noticed(name, field, factor):
+    """A slightly smaller threshold noise alone may even help: it also crosses the cut-off less."""
+    noise = getattr(PLANS[name], field)
+    if noise is not None:
+        assert dataclasses.replace(PLANS[name], **{field: noise * factor}).verify() > PLANS[name].delta
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"queries_per_record": 139},
+        {"counts_per_record": 19},
+        {"cutoff": None},
+        {"cutoff": 600.0},
+        {"cut": 1},
+        {"cut": -1},
+        {"threshold": 400.0},
+        {"threshold": math.nan},
+        {"n_estimators": 0},
+        {"n_estimators": 21},
+        {"max_depth": 0},
+        {"max_depth": 128},
+        {"leaf_noise": None},
+        {"leaf_noise": -1.0},
+        {"threshold_noise": 0.0},
+        {"epsilon": -1.0},
+        {"unit": "person"},
+        {"rows_per_person": 2},
+        {"leaf": "exponential"},
+        {"method": "gaussian"},
+        {"method": "top-down"},
+        {"neighbours": "replace"},
+        {"accounting": "paper"},
+    ],
+)
+def test_a_record_that_contradicts_itself_promises_nothing(change):
+    changed = dataclasses.replace(PLANS["default"], **change)
+    assert changed.verify() > changed.delta
+
+
+def test_frozen_and_readable():
+    promise = PLANS["default"]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        promise.epsilon = 2.0
+    text = str(promise)
+    for part in (
+        "(1, 1e-06)-differential privacy",
+        "joint bound",
+        "140 threshold queries",
+        "caveats     none",
+    ):
+        assert part in text
+    assert f"{promise.suggested_rows:,} rows" in text
+    assert promise.suggested_rows == math.ceil(20 * promise.threshold)
+    assert "person with up to 4 rows" in str(PLANS["person"])
+
+
+def test_paper_mode_says_what_is_not_proved():
+    promise = PLANS["paper"]
+    assert promise.theorem == "Theorem 1 of the paper; not proved for adaptive queries"
+    assert promise.caveats == (NOT_PROVED,)
+    assert NOT_PROVED in str(promise)
+
+
+def test_a_larger_threshold_raises_the_cut_and_nothing_else():
+    smallest = PLANS["default"]
+    larger = plan(1.0, 1e-6, threshold=smallest.threshold + 10.5)
+    assert larger.cut == 10
+    assert larger.threshold_noise == smallest.threshold_noise
+    assert larger.verify() == smallest.verify()
+    exactly = plan(1.0, 1e-6, threshold=smallest.threshold)
+    assert exactly.cut == 0
+    person = PLANS["person"]
+    assert person.threshold >= person.cut + 4 + person.cutoff > person.threshold - 1
+
+
+def test_edges_of_the_promise():
+    for epsilon, delta, k, h in [(0.001, 1e-15, 10_000, 10**6), (100.0, 0.1, 1, 1)]:
+        promise = plan(epsilon, delta, k, h)
+        assert 0.999 * delta <= promise.verify() <= delta
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"epsilon": 0}, "epsilon must be positive, got 0"),
+        ({"epsilon": -1}, "epsilon must be positive, got -1"),
+        ({"epsilon": math.nan}, "epsilon must be a number, got NaN"),
+        ({"delta": 1.0}, r"delta must lie in \(0, 1\), got 1"),
+        ({"delta": 0.0}, r"delta must lie in \(0, 1\), got 0"),
+        ({"n_estimators": 0}, "n_estimators must be at least 1, got 0"),
+        ({"max_depth": -3}, "max_depth must be at least 1, got -3"),
+        (
+            {"threshold": 400},
+            "threshold must be at least 422.875 for this budget, got 400; leave it out",
+        ),
+        ({"threshold": math.nan}, "threshold must be a number, got NaN"),
+        ({"threshold": math.inf}, "threshold must be at least"),
+        ({"structure_share": 1.5}, "structure_share must lie strictly between 0 and 1, got 1.5"),
+        ({"accounting": "magic"}, "accounting must be one of 'joint', 'paper', got 'magic'"),
+        ({"leaf": "median"}, "leaf must be one of"),
+        ({"leaf": "exponential"}, 'needs accounting="paper"'),
+        ({"rows_per_person": 2, "accounting": "paper"}, 'needs accounting="joint"'),
+    ],
+)
+def test_bad_parameters_are_named(kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        plan(**{"epsilon": 1.0, "delta": 1e-6, **kwargs})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        PLANS["default"].to_json().replace('"epsilon": 1.0', '"epsilon": "1.0"'),
+        PLANS["default"].to_json().replace('"epsilon": 1.0', '"epsilon": true'),
+        PLANS["default"].to_json().replace('"epsilon": 1.0', '"epsilon": NaN'),
+        PLANS["default"].to_json().replace('"unit": "row"', '"unit": "village"'),
+        PLANS["default"].to_json().replace('"n_estimators": 20', '"n_estimators": 20.5'),
+        PLANS["default"].to_json().replace('"cut":', '"cuts":'),
+        PLANS["default"].to_json().replace('"caveats": []', '"caveats": [1]'),
+    ],
+)
+def test_what_is_not_a_guarantee_is_refused(text):
+    with pytest.raises(ValueError, match="not a guarantee"):
+        Guarantee.from_json(text)

@@ -1,0 +1,336 @@
+import itertools
+import math
+import pickle
+import warnings
+from collections import Counter
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lumberjack import PrivacyLeakWarning, heavy_hitters
+from lumberjack.guarantee import ALPHABET_INFERRED, HEIGHT_INFERRED, SEEDED, plan_heavy_hitters
+from lumberjack.heavy_hitters import HEAVY, LIGHT, mark_heavy_hitters, search_order, top_down_order
+from lumberjack.paths import make_level, read_paths
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+
+
+def chains(copies, height):
+    """``copies`` separate paths of ``height`` nodes each, all with count 1."""
+    index, ones = np.arange(copies), np.ones(copies, dtype=np.int64)
+    first = make_level(np.zeros(copies, dtype=np.int64), index, ones, 1)
+    return [first] + [make_level(index, index, ones, copies)] * (height - 1)
+
+
+@pytest.mark.parametrize("height", range(1, 513))
+def test_no_path_is_asked_more_often_than_promised_whatever_the_answers(height):
+    """Every sequence of answers at once: path i answers its j-th query with bit j of i."""
+    most = 1 + math.floor(math.log2(height))
+    copies = 2 ** (most + 1)
+    asked = np.zeros(copies, dtype=np.int64)
+
+    def check(level, nodes):
+        answers = (nodes >> asked[nodes]) & 1
+        asked[nodes] += 1
+        return answers.astype(bool)
+
+    marks = mark_heavy_hitters(chains(copies, height), search_order(height), check)
+    assert asked.max() == most
+    assert all(np.all((m == HEAVY) | (m == LIGHT)) for m in marks)
+    # Every place where Heavy can end occurs, once for each way to answer the queries not asked.
+    depth = sum((m == HEAVY).astype(int) for m in marks)
+    assert set(depth.tolist()) == set(range(height + 1))
+
+
+def test_search_order_is_the_one_of_the_paper():
+    """Levels in the order of Algorithm 1: the middle, then below it, then above."""
+    for height in (1, 2, 3, 4, 7, 10, 33):
+        levels = [middle for _, middle, _ in search_order(height)]
+        order = []
+        _paper_levels(0, height, order)
+        assert levels == order
+        assert sorted(levels) == list(range(height))
+
+
+def _paper_levels(offset, height, order):
+    middle = height // 2
+    order.append(offset + middle)
+    if height >= 3:
+        _paper_levels(offset + middle + 1, height - middle - 1, order)
+    if height >= 2:
+        _paper_levels(offset, middle, order)
+
+
+def nested_paths(root):
+    """The tree as tuples of names, one for each record."""
+    out = []
+
+    def visit(node, above):
+        path = (*above, node.name)
+        out.extend([path] * node.own)
+        for child in node.children:
+            visit(child, path)
+
+    visit(root, ())
+    return out
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_marks_and_queries_match_the_paper_word_for_word(data):
+    """Same answers at the same nodes, whatever the tree: same queries along each path, same marks."""
+    shape = data.draw(st.sampled_from(reference.rooted_trees(data.draw(st.integers(1, 8)))))
+    root = reference.build(shape)
+    for node in root.walk():
+        node.own = data.draw(st.integers(1, 3))
+    height = data.draw(st.integers(_height(shape), 12))
+    salt = data.draw(st.integers(0, 2**32))
+
+    def answer(name):
+        return (name * 2654435761 + salt) % 97 < 48
+
+    asked_by_paper = []
+
+    def paper_check(node):
+        asked_by_paper.append(node.name)
+        return answer(node.name)
+
+    reference.mark_heavy_hitters(root, height, paper_check)
+
+    tree = read_paths(nested_paths(root), height, None)
+    names = [
+        [p[-1] for p in tree.prefixes(_all_nodes(tree)) if len(p) == d + 1]
+        for d in range(len(tree.levels))
+    ]
+    asked = []
+
+    def check(level, nodes):
+        found = [names[level][i] for i in nodes]
+        asked.extend(found)
+        return np.array([answer(name) for name in found])
+
+    marks = mark_heavy_hitters(tree.levels, search_order(height), check)
+    heavy = {names[d][i] for d, m in enumerate(marks) for i in np.flatnonzero(m == HEAVY)}
+    assert heavy == {n.name for n in root.walk() if n.mark == "heavy"}
+    assert len(asked) == len(set(asked))
+    assert sorted(asked) == sorted(asked_by_paper)
+    for path in nested_paths(root):
+        assert [a for a in asked if a in path] == [a for a in asked_by_paper if a in path]
+        assert sum(a in path for a in asked) <= 1 + math.floor(math.log2(height))
+
+
+def _height(shape):
+    return 1 + max((_height(child) for child in shape), default=0)
+
+
+def _all_nodes(tree):
+    return [np.arange(len(level.count)) for level in tree.levels]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 40), st.sampled_from([search_order, top_down_order]))
+def test_heavy_is_closed_upward_under_random_answers(seed, height, order):
+    rng = np.random.default_rng(seed)
+    tree = read_paths(rng.integers(0, 3, (60, height)) * (rng.random((60, height)) < 0.3), height, None)
+    asked = Counter()
+
+    def check(level, nodes):
+        asked.update((level, int(i)) for i in nodes)
+        return rng.random(len(nodes)) < 0.5
+
+    marks = mark_heavy_hitters(tree.levels, order(height), check)
+    assert max(asked.values()) == 1
+    for above, below, level in zip(marks, marks[1:], tree.levels[1:], strict=False):
+        assert np.all(above[level.parent[below == HEAVY]] == HEAVY)
+    most = 1 + math.floor(math.log2(height)) if order is search_order else height
+    ancestors = np.zeros(1, dtype=int)
+    for depth, level in enumerate(tree.levels):
+        here = np.array([asked[(depth, i)] for i in range(len(level.count))])
+        ancestors = ancestors[level.parent] + here
+    assert ancestors.max() <= most
+
+
+def test_work_is_linear_in_the_nodes():
+    """Marks and look-ups together touch each node a bounded number of times, however deep the tree."""
+    rng = np.random.default_rng(4)
+    for height in (16, 256, 1024):
+        tree = read_paths(rng.integers(0, 2, (50, height)), height, None)
+        touched = 0
+
+        class Counting(np.ndarray):
+            def __getitem__(self, index):
+                nonlocal touched
+                if isinstance(index, np.ndarray):
+                    touched += int(index.sum()) if index.dtype == bool else len(index)
+                return super().__getitem__(index)
+
+        for level in tree.levels:
+            object.__setattr__(level, "parent", level.parent.view(Counting))
+            object.__setattr__(level, "first_child", level.first_child.view(Counting))
+        mark_heavy_hitters(
+            tree.levels, search_order(height), lambda _, nodes: rng.random(len(nodes)) < 0.7
+        )
+        assert touched <= 4 * sum(len(level.count) for level in tree.levels)
+
+
+def visits():
+    return ["/docs/api"] * 3000 + ["/docs/faq"] * 2000 + ["/blog"] * 1500 + ["/private/note"] * 3
+
+
+@pytest.mark.parametrize("method", ["sparse", "two-sided", "top-down"])
+def test_finds_what_is_heavy(method):
+    found = heavy_hitters(visits(), sep="/", height=4, method=method, counts=True, **BUDGET)
+    assert found.prefixes == ["/blog", "/docs", "/docs/api", "/docs/faq"]
+    noise = found.guarantee.leaf_noise
+    for got, true in zip(found.counts, [1500, 5000, 3000, 2000], strict=True):
+        assert abs(got - true) < 8 * noise
+        assert type(got) is int
+    assert found.guarantee.method == method
+    assert found.guarantee.caveats == ()
+    assert len(found) == 4
+
+
+def test_gaussian_asks_about_every_node_of_a_public_tree():
+    rng = np.random.default_rng(0)
+    paths = np.column_stack([np.zeros(5000, dtype=int), rng.integers(0, 2, 5000)])
+    found = heavy_hitters(paths, method="gaussian", alphabet=[0, 1, 2], height=2, counts=True, **BUDGET)
+    assert found.prefixes == [(0,), (0, 0), (0, 1)]
+    assert found.guarantee.cutoff is None
+    assert found.guarantee.caveats == ()
+    low = heavy_hitters(paths, method="gaussian", alphabet=[0, 1, 2], height=2, threshold=-1e4, **BUDGET)
+    assert set(low.prefixes) == {(a,) for a in range(3)} | set(itertools.product(range(3), repeat=2))
+
+
+def test_labels_outside_the_alphabet_end_a_path():
+    paths = [(0, 9, 0)] * 5000 + [(0, 1, 0)] * 5000
+    found = heavy_hitters(paths, method="gaussian", alphabet=[0, 1], height=3, **BUDGET)
+    assert found.prefixes == [(0,), (0, 1), (0, 1, 0)]
+
+
+def test_gaussian_infers_the_alphabet_with_a_caveat():
+    with pytest.warns(PrivacyLeakWarning, match="alphabet"):
+        found = heavy_hitters([("a",)] * 900, method="gaussian", height=1, **BUDGET)
+    assert found.guarantee.caveats == (ALPHABET_INFERRED,)
+
+
+def test_an_empty_node_passes_where_noise_is_due():
+    with_noise = [
+        heavy_hitters([], method="gaussian", alphabet=range(50), height=1, threshold=0, **BUDGET)
+        for _ in range(3)
+    ]
+    assert all(0 < len(found) < 50 for found in with_noise)
+
+
+@pytest.mark.parametrize("empty", [[], np.empty((0, 5), dtype=int), [()], [""]])
+@pytest.mark.parametrize("method", ["sparse", "two-sided", "top-down"])
+def test_empty_data_give_an_empty_result(empty, method):
+    sep = "/" if isinstance(empty, list) and empty == [""] else None
+    found = heavy_hitters(empty, height=5, counts=True, method=method, sep=sep, **BUDGET)
+    assert found.prefixes == []
+    assert found.counts == []
+    assert str(found) == "(no heavy prefixes)"
+    assert found.guarantee.verify() <= found.guarantee.delta
+
+
+def test_inferred_height_is_a_caveat():
+    with pytest.warns(PrivacyLeakWarning, match="height"):
+        found = heavy_hitters(visits(), sep="/", **BUDGET)
+    assert found.guarantee.max_depth == 2
+    assert found.guarantee.caveats == (HEIGHT_INFERRED,)
+    with pytest.warns(PrivacyLeakWarning, match="height"):
+        assert heavy_hitters([], **BUDGET).guarantee.max_depth == 1
+
+
+def seeded(paths, seed=0, **kwargs):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        return heavy_hitters(
+            paths, random_state=seed, **{"height": 6, "counts": True, **BUDGET, **kwargs}
+        )
+
+
+def test_seeded_noise_is_repeatable_marked_and_independent_of_row_order():
+    rng = np.random.default_rng(5)
+    paths = rng.zipf(1.6, (3000, 6)) % 7
+    with pytest.warns(PrivacyLeakWarning, match="seeded"):
+        first = heavy_hitters(paths, height=6, counts=True, random_state=3, **BUDGET)
+    assert first.guarantee.caveats == (SEEDED,)
+    assert first == seeded(rng.permutation(paths), 3)
+    assert first == seeded([tuple(p) for p in paths.tolist()], 3)
+    assert first != seeded(paths, 4)
+    assert "3" not in first.guarantee.caveats[0]
+
+
+def test_nothing_but_prefixes_counts_and_the_public_promise_is_released():
+    """Neighbouring data, same noise: the released object may differ in nothing but those."""
+    paths = [("a", "b")] * 200 + [("c",)] * 150
+    one, two = seeded(paths), seeded([*paths, ("zebra", "stripe")])
+    assert one.guarantee == two.guarantee
+    assert vars(one).keys() == {"prefixes", "counts", "guarantee", "sep"}
+    assert b"zebra" not in pickle.dumps(two)
+    assert pickle.loads(pickle.dumps(two)) == two
+
+
+def test_prefixes_come_sorted_so_their_order_tells_nothing():
+    paths = [("b",)] * 400 + [("a", "z")] * 900 + [(2,)] * 300 + [("a", "c")] * 500
+    for rows in (paths, paths[::-1]):
+        found = heavy_hitters(rows, height=2, **BUDGET)
+        assert found.prefixes == [(2,), ("a",), ("a", "c"), ("a", "z"), ("b",)]
+
+
+def test_tree_is_printed_by_labels_not_by_letters():
+    found = heavy_hitters(["/doc"] * 900 + ["/docs/a"] * 900, sep="/", height=2, **BUDGET)
+    assert str(found) == "/doc\n/docs\n  /a"
+    numbers = heavy_hitters([(1, 2)] * 900, height=2, **BUDGET)
+    assert str(numbers) == "1\n  2"
+
+
+def test_a_larger_threshold_drops_more():
+    promise = plan_heavy_hitters(1.0, 1e-6, 3, threshold=1000)
+    assert promise.cut > 800
+    found = heavy_hitters([("a",)] * 3000 + [("b",)] * 500, height=3, threshold=1000, **BUDGET)
+    assert found.prefixes == [("a",)]
+
+
+class Untouchable:
+    """Data that must not be read before the parameters are known to be good."""
+
+    def __iter__(self):
+        raise AssertionError("data was read")
+
+    def __array__(self, *args, **kwargs):
+        raise AssertionError("data was read")
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "error", "message"),
+    [
+        ({"epsilon": 0}, ValueError, "epsilon must be positive, got 0"),
+        ({"epsilon": math.nan}, ValueError, "epsilon must be a number, got NaN"),
+        ({"epsilon": "1"}, TypeError, "epsilon must be a number, got '1'"),
+        ({"delta": 1}, ValueError, r"delta must lie in \(0, 1\), got 1"),
+        ({"delta": 0}, ValueError, r"delta must lie in \(0, 1\), got 0"),
+        ({"height": 0}, ValueError, "height must be at least 1, got 0"),
+        ({"height": 2.5}, TypeError, "height must be a whole number, got 2.5"),
+        ({"threshold": 3}, ValueError, "threshold must be at least .* got 3; leave it out"),
+        ({"threshold": math.nan}, ValueError, "threshold must be a number, got NaN"),
+        ({"method": "magic"}, ValueError, "method must be one of 'sparse'.* got 'magic'"),
+        ({"sep": ""}, ValueError, "sep must be a non-empty string"),
+        ({"alphabet": [1]}, ValueError, 'alphabet is for method="gaussian" only'),
+        ({"method": "gaussian", "alphabet": [0, 1], "height": 60}, ValueError, 'use method="sparse"'),
+        ({"random_state": "x"}, ValueError, "seed"),
+        ({"counts": "yes"}, TypeError, "counts must be True or False, got 'yes'"),
+    ],
+)
+def test_bad_parameters_are_refused_before_data_is_used(kwargs, error, message):
+    with pytest.raises(error, match=message):
+        heavy_hitters(Untouchable(), **{"height": 4, **BUDGET, **kwargs})
+
+
+@pytest.mark.filterwarnings("ignore::lumberjack.PrivacyLeakWarning")
+def test_gaussian_refuses_a_tree_too_large_to_ask_about():
+    with pytest.raises(ValueError, match='use method="sparse"'):
+        heavy_hitters(np.eye(40, dtype=int), method="gaussian", height=40, **BUDGET)
