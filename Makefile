@@ -24,6 +24,7 @@ $(VENV)/test.stamp: pyproject.toml | $(BIN)/python
 
 demo: $(VENV)/demo.stamp
 	@$(BIN)/python examples/web_paths.py
+	@$(BIN)/python -m benchmarks.height
 
 test: lint types
 	$(BIN)/python -m pytest
