@@ -53,6 +53,26 @@ def test_an_auditor_with_nothing_but_the_record_gets_the_same_delta():
     assert record["threshold"] == record["cutoff"] + 1
 
 
+@pytest.mark.parametrize(
+    ("name", "m", "k", "r"),
+    [
+        ("sparse", 6, 0, 1),
+        ("two-sided", 6, 0, 1),
+        ("top-down", 32, 0, 1),
+        ("sparse counts", 6, 32, 1),  # one fresh count of a heavy prefix on each of 32 levels
+        ("person", 140, 20, 4),
+        ("majority", 50, 10, 1),
+    ],
+)
+def test_an_auditor_of_every_other_kind(name, m, k, r):
+    promise = PLANS[name]
+    leaf_noise = promise.leaf_noise or math.inf
+    exact = reference.joint_delta(
+        promise.epsilon, m, promise.threshold_noise, promise.cutoff, k, leaf_noise, r
+    )
+    assert promise.verify() == pytest.approx(float(exact), rel=1e-11)
+
+
 def test_an_auditor_of_the_paper_mode():
     record = json.loads(PLANS["paper"].to_json())
     structure = reference.theorem1_delta(

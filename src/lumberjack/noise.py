@@ -13,8 +13,9 @@ Rounding a real Gaussian to the nearest integer and adding it to an integer coun
 of the ideal Gaussian mechanism, so its price needs no correction. A *threshold* must be compared with
 the unrounded noise, which is why coins have a table of their own.
 
-OpenDP's discrete Gaussian sampler is exact as well, but takes about 20 microseconds a draw, and it
-samples another distribution than the one priced here; this one takes about 0.1.
+OpenDP's discrete Gaussian sampler is exact as well, but takes 10 to 20 microseconds a draw, and it
+samples another distribution than the one priced here; this one takes about 0.03. That is why it is
+written here (``python -m benchmarks.core`` measures both).
 """
 
 import hashlib

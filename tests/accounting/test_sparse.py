@@ -44,6 +44,20 @@ def test_joint_reference_values(row):
     assert found == pytest.approx(row["delta"], rel=1e-10)
 
 
+@pytest.mark.parametrize("rows", [1, 2, 50])
+def test_joint_bound_for_persons_in_sixty_digits(rows):
+    arguments = {
+        "m": 140,
+        "sigma": 90.0 * rows,
+        "Delta": 420.0 * rows,
+        "k": 20,
+        "leaf_sigma": 30.0 * rows,
+    }
+    exact = reference.joint_delta(1.0, *arguments.values(), rows)
+    found = joint_delta(1.0, **arguments, rows_per_person=rows)
+    assert found == pytest.approx(float(exact), rel=1e-11)
+
+
 def test_branch_and_bound_finds_the_maximum_over_every_j():
     """Against the printed formula, all j; both ends win sometimes, the inside never did."""
     rng = np.random.default_rng(2)

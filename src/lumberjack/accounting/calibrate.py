@@ -118,8 +118,8 @@ def calibrate_paper(
     def price(sigma: float, Delta: float) -> float:
         return theorem1_delta(first_epsilon, m=m, sigma=sigma, Delta=Delta)
 
-    # The noise that j = m alone would need: no smaller sigma can do.
-    least_sigma = math.sqrt(m) / gaussian_mu(first_epsilon, goal)
+    # The noise that j = m alone would need: no smaller sigma can do. (The factor absorbs rounding.)
+    least_sigma = math.sqrt(m) / gaussian_mu(first_epsilon, goal) * (1 + 1e-12)
 
     def solve(log_t: float) -> Calibration:
         # For a fixed ratio z = Delta/sigma the price falls as sigma grows.
@@ -129,17 +129,15 @@ def calibrate_paper(
             sigma = math.exp(log_sigma)
             return math.log(price(sigma, z * sigma) / goal)
 
-        low = high = math.log(least_sigma)
-        if excess(low) > 0:
-            step = 1e-3
-            while excess(high + step) > 0:
+        sigma, low, step = least_sigma, math.log(least_sigma), 1e-3
+        if price(sigma, z * sigma) > goal:
+            while excess(low + step) > 0:
                 step *= 4
-            low = brentq(excess, high, high + step, xtol=1e-9, rtol=1e-12)
-        sigma = math.exp(low)
+            sigma = math.exp(brentq(excess, low, low + step, xtol=1e-9, rtol=1e-12))
         return Calibration(sigma, z * sigma, z * sigma + 1, math.inf)
 
     best = _settle(
-        _smallest_tau(solve),
+        _smallest_tau(solve, least_sigma),
         1,
         lambda c: price(c.sigma, c.Delta) <= first_delta * (1 - MARGIN),
     )
@@ -156,16 +154,19 @@ def _cut(delta: float, m: int) -> float:
     return max(0.0, -float(ndtri_exp(math.log(tail))))
 
 
-def _smallest_tau(solve: Callable[[float], Calibration]) -> Calibration:
+def _smallest_tau(solve: Callable[[float], Calibration], least_sigma: float = 0.0) -> Calibration:
     """Minimise tau over the logarithm of the cut-off's part of delta."""
     low, high = math.log(1e-4), math.log1p(-1e-9)
+    most = solve(high)
+    if most.sigma <= least_sigma:  # the smallest Delta/sigma and the smallest sigma at once
+        return most
     found = minimize_scalar(
         lambda log_t: solve(log_t).tau,
         bounds=(low, high),
         method="bounded",
         options={"xatol": 1e-5},
     )
-    return min((solve(float(found.x)), solve(high)), key=lambda c: c.tau)
+    return min((solve(float(found.x)), most), key=lambda c: c.tau)
 
 
 def _settle(c: Calibration, r: int, holds: Callable[[Calibration], bool]) -> Calibration:
