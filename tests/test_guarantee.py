@@ -125,6 +125,22 @@ def test_a_record_that_contradicts_itself_promises_nothing(change):
     assert changed.verify() > changed.delta
 
 
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("gaussian", {"cut": 100}),
+        ("paper", {"caveats": ()}),
+        ("paper", {"leaf_noise": 0.0}),
+        ("paper", {"leaf_noise": None}),
+        ("paper", {"queries_per_record": 10**18}),
+        ("person", {"method": "two-sided"}),
+        ("person", {"method": "gaussian", "cutoff": None, "cut": -1}),
+    ],
+)
+def test_so_does_one_that_mixes_what_is_not_proved_together(name, change):
+    assert dataclasses.replace(PLANS[name], **change).verify() == 1.0
+
+
 def test_frozen_and_readable():
     promise = PLANS["default"]
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -182,7 +198,11 @@ def test_edges_of_the_promise():
             "threshold must be at least 422.875 for this budget, got 400; leave it out",
         ),
         ({"threshold": math.nan}, "threshold must be a number, got NaN"),
-        ({"threshold": math.inf}, "threshold must be at least"),
+        ({"threshold": math.inf}, "threshold must be a number of records"),
+        ({"threshold": 1e19}, "threshold must be a number of records"),
+        ({"epsilon": 1e26}, "epsilon must be at most a million"),
+        ({"delta": 1e-320}, "delta must be at least 1e-300"),
+        ({"max_depth": 10**30}, "max_depth must be at most a billion"),
         ({"structure_share": 1.5}, "structure_share must lie strictly between 0 and 1, got 1.5"),
         ({"accounting": "magic"}, "accounting must be one of 'joint', 'paper', got 'magic'"),
         ({"leaf": "median"}, "leaf must be one of"),
@@ -207,6 +227,9 @@ def test_bad_parameters_are_named(kwargs, message):
         PLANS["default"].to_json().replace('"unit": "row"', '"unit": "village"'),
         PLANS["default"].to_json().replace('"n_estimators": 20', '"n_estimators": 20.5'),
         PLANS["default"].to_json().replace('"cut":', '"cuts":'),
+        PLANS["default"].to_json().replace("{", '{"epsilon": 50.0,'),
+        PLANS["default"].to_json().replace('"n_estimators": 20', f'"n_estimators": {10**400}'),
+        "[" * 100_000,
         PLANS["default"].to_json().replace('"caveats": []', '"caveats": [1]'),
     ],
 )

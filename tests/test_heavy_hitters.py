@@ -224,7 +224,7 @@ def test_an_empty_node_passes_where_noise_is_due():
     assert all(0 < len(found) < 50 for found in with_noise)
 
 
-@pytest.mark.parametrize("empty", [[], np.empty((0, 5), dtype=int), [()], [""]])
+@pytest.mark.parametrize("empty", [[], np.empty((0, 5), dtype=int), np.empty((0, 2)), [()], [""]])
 @pytest.mark.parametrize("method", ["sparse", "two-sided", "top-down"])
 def test_empty_data_give_an_empty_result(empty, method):
     sep = "/" if isinstance(empty, list) and empty == [""] else None
@@ -272,6 +272,50 @@ def test_nothing_but_prefixes_counts_and_the_public_promise_is_released():
     assert vars(one).keys() == {"prefixes", "counts", "guarantee", "sep"}
     assert b"zebra" not in pickle.dumps(two)
     assert pickle.loads(pickle.dumps(two)) == two
+
+
+def test_released_labels_are_fresh_objects():
+    """Whose object came first must not show: neither in a subclass's attributes nor in pickle's memo."""
+
+    class Tagged(str):
+        def __str__(self):
+            return self
+
+    tagged = [Tagged("abc") for _ in range(500)]
+    for i, label in enumerate(tagged):
+        label.patient = i
+    for found in (
+        heavy_hitters([(label,) for label in tagged], height=1, **BUDGET).prefixes[0][0],
+        heavy_hitters(tagged, height=1, sep="/", **BUDGET).prefixes[0],
+    ):
+        assert type(found) is str
+        assert found == "abc"
+    literal, built = "sparse", "".join(["spa", "rse"])
+    one = heavy_hitters([(literal,)] + [(built,)] * 500, height=1, **BUDGET)
+    two = heavy_hitters([(built,)] * 500, height=1, **BUDGET)
+    assert pickle.dumps(one) == pickle.dumps(two)
+
+
+def test_an_error_about_the_threshold_does_not_tell_the_height():
+    with pytest.raises(ValueError, match="threshold is too small for the height") as caught:
+        heavy_hitters([tuple(range(1000))], threshold=60, **BUDGET)
+    assert not any(ch.isdigit() for ch in str(caught.value))
+
+
+def test_alphabets_are_spelled_one_way():
+    for alphabet in ([0, 1], np.arange(2), iter([0, 1]), [False, True]):
+        with pytest.warns(PrivacyLeakWarning):
+            found = heavy_hitters(
+                [(0,)] * 900, height=1, method="gaussian", alphabet=alphabet, random_state=0, **BUDGET
+            )
+        assert found.prefixes == [(0,)]
+        assert type(found.prefixes[0][0]) is int
+
+
+def test_a_height_far_above_the_data_costs_nothing():
+    found = heavy_hitters([("a", "b")] * 900, height=10**9, **BUDGET)
+    assert found.prefixes == [("a",), ("a", "b")]
+    assert found.guarantee.queries_per_record == 30
 
 
 def test_prefixes_come_sorted_so_their_order_tells_nothing():
@@ -322,6 +366,15 @@ class Untouchable:
         ({"alphabet": [1]}, ValueError, 'alphabet is for method="gaussian" only'),
         ({"method": "gaussian", "alphabet": [0, 1], "height": 60}, ValueError, 'use method="sparse"'),
         ({"random_state": "x"}, ValueError, "seed"),
+        ({"method": "gaussian", "alphabet": [0, None]}, TypeError, "labels must be integers or strings"),
+        (
+            {"method": "gaussian", "alphabet": [0], "threshold": math.inf},
+            ValueError,
+            "threshold must be",
+        ),
+        ({"method": "gaussian", "alphabet": [0], "height": 10**6}, ValueError, 'use method="sparse"'),
+        ({"threshold": 1e19}, ValueError, "threshold must be a number of records"),
+        ({"height": 10**30}, ValueError, "height must be at most a billion"),
         ({"counts": "yes"}, TypeError, "counts must be True or False, got 'yes'"),
     ],
 )

@@ -1,4 +1,5 @@
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import mpmath as mp
 import numpy as np
@@ -176,8 +177,29 @@ def test_random_state_becomes_a_seed():
         seed_from("noise")
 
 
+def test_threads_settle_with_a_precision_of_their_own():
+    """mpmath's global precision is neither read nor left changed, however many threads draw."""
+    keys = np.arange(400, dtype=np.uint64)
+    gaussian = RoundedGaussian(2.0**20)  # every draw takes the exact path
+    alone = gaussian.draw(400, Bits(1), keys)
+    before = mp.mp.prec
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda _: gaussian.draw(400, Bits(1), keys), range(4)))
+    assert all(np.array_equal(alone, other) for other in together)
+    assert mp.mp.prec == before
+    mp.mp.prec = 20
+    try:
+        assert np.array_equal(alone, gaussian.draw(400, Bits(1), keys))
+    finally:
+        mp.mp.prec = before
+
+
+def test_smallest_noise_settles_even_the_rarest_draw():
+    assert RoundedGaussian(1e-9).draw(1, Scripted(0, 2**63, 5)).tolist() == [0]
+
+
 def test_bad_input_is_refused():
-    for sigma in (0.0, -1.0, math.inf, math.nan):
+    for sigma in (0.0, -1.0, math.inf, math.nan, 1e-300, 1e19):
         with pytest.raises(ValueError, match="sigma"):
             RoundedGaussian(sigma)
     coin = ThresholdCoin(1.0, 3.0, cut=0, largest=5)
@@ -185,5 +207,9 @@ def test_bad_input_is_refused():
         coin.draw(np.array([1.5]), Bits())
     with pytest.raises(ValueError, match="negative"):
         coin.draw(np.array([-1]), Bits())
+    with pytest.raises(ValueError, match="announced"):
+        coin.draw(np.array([6]), Bits())
+    with pytest.raises(ValueError, match=r"at most 2\^52"):
+        ThresholdCoin(10.0, 2.0**53 + 100, cut=0, largest=5)
     assert coin.draw(np.array([], dtype=np.int64), Bits()).shape == (0,)
     assert RoundedGaussian(2.0).draw(0, Bits()).shape == (0,)

@@ -142,6 +142,8 @@ def test_keys_name_the_path_not_the_row():
         ([("secret", 1.5)], None, "integers or strings"),
         ([("secret", None)], None, "integers or strings"),
         ([17], None, "tuple of integers and strings"),
+        ([17, (1, 2)], None, "tuple of integers and strings"),
+        (np.ma.masked_array([[1]], mask=[[True]]), None, "masked"),
         (np.array([[0.5]]), None, "dtype float64"),
         (np.zeros((2, 2, 2), dtype=int), None, "3-D"),
         (np.array([1, 2]), None, "1-D"),

@@ -133,7 +133,7 @@ class Guarantee:
         """
         try:
             return self._recompute() if self._consistent() else 1.0
-        except (TypeError, ValueError, OverflowError):
+        except (TypeError, ValueError, ArithmeticError):
             return 1.0
 
     def _consistent(self) -> bool:
@@ -145,8 +145,12 @@ class Guarantee:
             return False
         if self.counts_per_record < trees * _counts(self.leaf, self.max_depth):
             return False
+        if self.accounting == "paper" and NOT_PROVED not in self.caveats:
+            return False
+        if self.method != "sparse" and self.rows_per_person != 1:
+            return False
         if self.method == "gaussian":
-            return self.cutoff is None and self.rows_per_person == 1
+            return self.cutoff is None and self.cut == -1
         needed = Fraction(self.cut) + self.rows_per_person + Fraction(self.cutoff or 0.0)
         return self.cutoff is not None and self.cut >= 0 and Fraction(self.threshold) >= needed
 
@@ -188,13 +192,14 @@ class Guarantee:
     def from_json(cls, text: str) -> "Guarantee":
         """Read what ``to_json`` wrote; refuse unknown, missing and ill-typed fields."""
         try:
-            found = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"not a guarantee: invalid JSON at line {error.lineno}") from None
+            pairs = json.loads(text, object_pairs_hook=tuple)
+        except (json.JSONDecodeError, RecursionError):
+            raise ValueError("not a guarantee: invalid JSON") from None
         fields = {field.name: field for field in dataclasses.fields(cls)}
-        if not isinstance(found, dict) or found.keys() != fields.keys():
-            wrong = sorted(set(found) ^ fields.keys()) if isinstance(found, dict) else "not an object"
-            raise ValueError(f"not a guarantee: unexpected or missing fields {wrong}")
+        names = [pair[0] for pair in pairs] if isinstance(pairs, tuple) else []
+        if sorted(names) != sorted(fields):
+            raise ValueError(f"not a guarantee: must have each of {', '.join(fields)} once")
+        found = dict(pairs)
         for name, field in fields.items():
             if not _fits(found[name], field.type):
                 raise ValueError(f"not a guarantee: {name} must not be {found[name]!r}")
@@ -239,7 +244,7 @@ def _fits(value: object, annotation: Any) -> bool:
     if value is None:
         return type(None) in options
     if isinstance(value, int):
-        return int in options or float in options
+        return (int in options or float in options) and abs(value) < 2**63
     return isinstance(value, float) and float in options and math.isfinite(value)
 
 
@@ -369,7 +374,7 @@ def plan_heavy_hitters(
     if method == "gaussian":
         sigma, leaf_sigma = calibrate_plain(epsilon, delta, m=m, k=k)
         quiet = sigma * math.sqrt(2 * math.log(max(dense_nodes, 1) / 0.05))
-        tau = quiet if threshold is None else check_real("threshold", threshold)
+        tau = quiet if threshold is None else _check_threshold(threshold)
         cutoff, cut = None, -1
     else:
         found = calibrate_joint(epsilon, delta, m=m, k=k)
@@ -401,13 +406,21 @@ def _threshold(found: Calibration, threshold: float | None, r: int) -> tuple[flo
     """The threshold, and the largest count that it allows to drop, without rounding."""
     if threshold is None:
         return found.tau, 0
-    tau = check_real("threshold", threshold)
-    if not found.tau <= tau < math.inf:
+    tau = _check_threshold(threshold)
+    if tau < found.tau:
         raise ValueError(
             f"threshold must be at least {found.tau:.6g} for this budget, got {tau:g}; "
             "leave it out to get the smallest, or raise epsilon or delta"
         )
     return tau, math.floor(Fraction(tau) - r - Fraction(found.Delta))
+
+
+def _check_threshold(threshold: float) -> float:
+    """Refuse thresholds that no table of counts could hold exactly."""
+    tau = check_real("threshold", threshold)
+    if abs(tau) > 2**50:
+        raise ValueError(f"threshold must be a number of records, at most 2^50, got {tau:g}")
+    return tau
 
 
 def _check_option(name: str, value: object, allowed: tuple[str, ...]) -> None:

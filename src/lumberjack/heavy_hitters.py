@@ -25,7 +25,7 @@ from lumberjack.guarantee import (
     plan_heavy_hitters,
 )
 from lumberjack.noise import Bits, RoundedGaussian, ThresholdCoin, Words, seed_from
-from lumberjack.paths import Label, Level, Path, PrefixTree, make_level, read_paths
+from lumberjack.paths import Label, Level, Path, PrefixTree, make_level, plain_label, read_paths
 
 __all__ = ["HeavyHitters", "heavy_hitters", "mark_heavy_hitters", "search_order"]
 
@@ -36,25 +36,27 @@ UNMARKED, HEAVY, LIGHT = 0, 1, 2
 _DENSE_LIMIT = 10**7
 
 
-def search_order(height: int) -> Iterator[tuple[int, int, int]]:
+def search_order(height: int, depth: int | None = None) -> Iterator[tuple[int, int, int]]:
     """Levels in the order in which MarkHeavyHitters queries them, each with its scope.
 
     A call on levels low ... high - 1 queries the one in the middle, then recurses below it, then
     above. All calls of one depth share their levels, so the recursion is over levels, not nodes: each
     level is queried once, and yields (low, middle, high). Along one path this is a binary search.
+    Levels from ``depth`` on are known to be empty: calls that begin there are left out.
     """
     pending = [(0, height)]
+    depth = height if depth is None else depth
     while pending:
         low, high = pending.pop()
-        if low < high:
+        if low < min(high, depth):
             middle = low + (high - low) // 2
             yield low, middle, high
             pending += [(low, middle), (middle + 1, high)]
 
 
-def top_down_order(height: int) -> Iterator[tuple[int, int, int]]:
+def top_down_order(height: int, depth: int | None = None) -> Iterator[tuple[int, int, int]]:
     """The baseline: every level from the root on, so that a record meets up to ``height`` queries."""
-    for level in range(height):
+    for level in range(height if depth is None else min(height, depth)):
         yield level, level, height
 
 
@@ -245,16 +247,24 @@ def heavy_hitters(
         )
 
     promise(height or 1)  # refuses bad parameters before data is read
-    if alphabet is not None and height is not None:
-        _dense_size(len(set(alphabet)), height)
+    labels = None if alphabet is None else [plain_label(label) for label in alphabet]
+    if labels is not None:
+        _dense_size(len(labels), height or 1)
     tree = read_paths(paths, height, sep)
-    height = height or max(1, len(tree.levels))
-    guarantee = promise(height)
+    if height is None:
+        height = max(1, len(tree.levels))
+        try:
+            promise(height)
+        except ValueError:  # its message would tell the height
+            raise ValueError(
+                "threshold is too small for the height of these paths; give height="
+            ) from None
     if method == "gaussian":
-        inferred = alphabet is None
-        tree, n_nodes = _dense(tree, height, alphabet)
-        caveats += (ALPHABET_INFERRED,) if inferred else ()
+        caveats += (ALPHABET_INFERRED,) if labels is None else ()
+        tree, n_nodes = _dense(tree, height, labels)
         guarantee = promise(height, caveats, n_nodes)
+    else:
+        guarantee = promise(height)
     for caveat in caveats:
         warnings.warn(f"not private without reserve: {caveat}", PrivacyLeakWarning, stacklevel=2)
 
@@ -297,7 +307,7 @@ def mark_privately(
         return coin.draw(levels[level].count[nodes], bits, None if keys is None else keys[level][nodes])
 
     order = top_down_order if guarantee.method == "top-down" else search_order
-    return mark_heavy_hitters(levels, order(guarantee.max_depth), check_threshold)
+    return mark_heavy_hitters(levels, order(guarantee.max_depth, len(levels)), check_threshold)
 
 
 def _noisy_counts(
@@ -321,14 +331,12 @@ def _noisy_counts(
     return out
 
 
-def _dense(tree: PrefixTree, height: int, alphabet: Sequence[Label] | None) -> tuple[PrefixTree, int]:
+def _dense(tree: PrefixTree, height: int, labels: Sequence[Label] | None) -> tuple[PrefixTree, int]:
     """The full tree over a public alphabet: every node, however empty, with its count."""
-    if alphabet is None:
+    if labels is None:
         seen = [tree.decode(d, np.unique(level.label)) for d, level in enumerate(tree.levels)]
-        labels = list({label for level in seen for label in level})
-    else:
-        labels = list(dict.fromkeys(alphabet))
-    labels.sort(key=lambda v: (isinstance(v, str), v))
+        labels = [label for level in seen for label in level]
+    labels = sorted(set(labels), key=lambda v: (isinstance(v, str), v))
     width = len(labels)
     n_nodes = _dense_size(width, height)
     place = {label: i for i, label in enumerate(labels)}
@@ -351,9 +359,7 @@ def _dense(tree: PrefixTree, height: int, alphabet: Sequence[Label] | None) -> t
 
 def _dense_size(width: int, height: int) -> int:
     """Nodes of the full tree; refused when they are too many to ask about each."""
-    if width <= 1:
-        return width * height
-    if height * math.log(width) > math.log(_DENSE_LIMIT):
+    if height > 1000 or height * math.log(max(width, 1)) > math.log(_DENSE_LIMIT):
         raise ValueError(
             f'method="gaussian" would ask about more than {_DENSE_LIMIT:,} nodes; use method="sparse"'
         )

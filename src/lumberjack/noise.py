@@ -22,6 +22,7 @@ import hashlib
 import math
 import numbers
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -48,6 +49,7 @@ _REACH = 9.4  # beyond this many sigmas a tail is below 2^-64: left to the exact
 _TABLE_SIGMA = 2**18  # above, a table would be larger than its use; every draw is settled exactly
 _BLOCK = 1 << 16
 _UNDECIDED = np.iinfo(np.int64).min
+_LARGEST_COUNT = 2**52  # counts must be exact as floats
 
 
 class Purpose(IntEnum):
@@ -156,7 +158,7 @@ class RoundedGaussian:
     """
 
     def __init__(self, sigma: float) -> None:
-        self.sigma = _check_sigma(sigma)
+        self.sigma = sigma = _check_sigma(sigma)
         size = math.ceil(_REACH * sigma) + 2 if sigma <= _TABLE_SIGMA else 0
         lower, self._upper = _tail_table(size, sigma * math.sqrt(2), lambda x: x + 0.5)
         # The scan below stops at the first x that is not surely exceeded: keep the bound monotone.
@@ -194,7 +196,7 @@ class ThresholdCoin:
     sure : int or None
         Counts from here on always pass (the two-sided variant); None: no such count.
     largest : int
-        The largest count that will be asked about: it only sizes the table.
+        The largest count that may be asked about: it sizes the table.
 
     Formal guarantees
     -----------------
@@ -207,7 +209,11 @@ class ThresholdCoin:
         self, sigma: float, threshold: float, *, cut: int, largest: int, sure: int | None = None
     ) -> None:
         self.sigma, self.threshold = _check_sigma(sigma), check_real("threshold", threshold)
-        self.cut = int(cut)
+        if not abs(threshold) <= _LARGEST_COUNT or not 0 <= largest <= _LARGEST_COUNT:
+            raise ValueError(
+                f"threshold and largest must be at most 2^52, got {threshold:g}, {largest:g}"
+            )
+        self.cut, self.largest = int(cut), int(largest)
         self.sure = np.iinfo(np.int64).max if sure is None else int(sure)
         # From here on "no" is rarer than 2^-64, and the last row serves all larger counts.
         certain = math.ceil(threshold + _REACH * sigma) + 1
@@ -219,7 +225,7 @@ class ThresholdCoin:
 
     def draw(self, counts: Integers, bits: Bits, keys: Words | None = None) -> NDArray[np.bool_]:
         """Toss one coin for each count, shape (n,). ``keys`` name the coins when bits are seeded."""
-        counts = _check_counts(counts)
+        counts = _check_counts(counts, self.largest)
         out = np.empty(len(counts), dtype=np.int8)
         for block in _blocks(len(counts)):
             some = None if keys is None else keys[block]
@@ -283,6 +289,15 @@ def _toss(
                 out[i] = 2
 
 
+class _Exact(threading.local):
+    """A multi-precision context for each thread: mpmath's global one is shared, precision and all."""
+
+    def __init__(self) -> None:
+        self.mp = mpmath.mp.clone()
+
+
+_exact = _Exact()
+
 # The exact path. U lies in [value, value + 1) / 2^length. Probabilities are computed with 128 more
 # bits than U has, and a comparison counts only when it is clear by 2^-32 of U's last bit, far above
 # what mpmath can err; otherwise U gets another 64 bits. Each round is needed with chance < 2^-30.
@@ -299,12 +314,13 @@ def _settle_gaussian(sigma: float, word: int, more: Callable[[], int]) -> int:
 
 def _magnitude(sigma: float, value: int, length: int) -> int | None:
     """Smallest x with U >= S(x), or None while U's bits do not tell."""
-    with mpmath.workprec(length + 128):
-        unit, slack = mpmath.mpf(2) ** length, mpmath.mpf(2) ** -32
-        scale = mpmath.mpf(sigma) * mpmath.sqrt(2)
+    mp = _exact.mp
+    with mp.workprec(length + 128):
+        unit, slack = mp.mpf(2) ** length, mp.mpf(2) ** -32
+        scale = mp.mpf(sigma) * mp.sqrt(2)
 
-        def tail(x: int) -> mpmath.mpf:
-            return mpmath.erfc((x + mpmath.mpf(0.5)) / scale) * unit
+        def tail(x: int) -> Any:
+            return mp.erfc((x + mp.mpf(0.5)) / scale) * unit
 
         def exceeds(x: int) -> bool:
             return x < 0 or value + 1 <= tail(x) - slack
@@ -326,12 +342,12 @@ def _magnitude(sigma: float, value: int, length: int) -> int | None:
 
 
 def _settle_coin(sigma: float, threshold: float, q: int, word: int, more: Callable[[], int]) -> bool:
-    value, length = word >> 1, _BITS
+    value, length, mp = word >> 1, _BITS, _exact.mp
     while True:
-        with mpmath.workprec(length + 128):
-            unit, slack = mpmath.mpf(2) ** length, mpmath.mpf(2) ** -32
-            distance = (mpmath.mpf(threshold) - q) / (mpmath.mpf(sigma) * mpmath.sqrt(2))
-            p = mpmath.erfc(distance) / 2 * unit
+        with mp.workprec(length + 128):
+            unit, slack = mp.mpf(2) ** length, mp.mpf(2) ** -32
+            distance = (mp.mpf(threshold) - q) / (mp.mpf(sigma) * mp.sqrt(2))
+            p = mp.erfc(distance) / 2 * unit
             if value + 1 <= p - slack:
                 return True
             if value >= p + slack:
@@ -358,15 +374,17 @@ def _blocks(size: int) -> list[slice]:
 
 def _check_sigma(sigma: float) -> float:
     sigma = check_real("sigma", sigma)
-    if not 0 < sigma < math.inf:
-        raise ValueError(f"sigma must be positive and finite, got {sigma:g}")
+    if not 1e-9 <= sigma <= 1e15:
+        raise ValueError(f"sigma must lie between 1e-9 and 1e15, got {sigma:g}")
     return sigma
 
 
-def _check_counts(counts: Integers) -> Integers:
+def _check_counts(counts: Integers, largest: int) -> Integers:
     counts = np.asarray(counts)
     if counts.ndim != 1 or counts.dtype.kind not in "iu":
         raise ValueError("counts must be a one-dimensional array of integers; round or cast them first")
     if counts.size and counts.min() < 0:
         raise ValueError("counts must not be negative")
+    if counts.size and counts.max() > largest:
+        raise ValueError("counts must not exceed the largest count that was announced")
     return counts.astype(np.int64, copy=False)

@@ -108,8 +108,12 @@ def read_paths(paths: Any, height: int | None, sep: str | None) -> PrefixTree:
 
     Errors go to the data holder: they name the kind of the problem, never a value, a row or a count.
     """
+    if isinstance(paths, np.ma.MaskedArray):
+        raise TypeError("paths must not be a masked array; leave masked rows out")
     if hasattr(paths, "__array__"):
         paths = np.asarray(paths)
+        if not paths.size:
+            return _from_labels([], height, tuple)
         if paths.ndim == 2 and paths.dtype.kind in "iub":
             return _from_array(paths, height)
         if paths.ndim not in (1, 2) or paths.dtype.kind not in "OUT":
@@ -129,11 +133,9 @@ def read_paths(paths: Any, height: int | None, sep: str | None) -> PrefixTree:
 
 def _as_rectangle(paths: list[Any]) -> NDArray[Any] | None:
     """Tuples of integers, all of one length, are an array: much faster than one by one."""
-    if not paths or len({len(p) for p in paths if isinstance(p, tuple | list)}) != 1:
+    if not all(isinstance(p, tuple | list) for p in paths) or len({len(p) for p in paths}) != 1:
         return None
-    if not all(type(label) is int for label in paths[0]) or not all(
-        isinstance(p, tuple | list) for p in paths
-    ):
+    if not all(type(label) is int for label in paths[0]):
         return None
     try:
         array = np.asarray(paths)
@@ -148,6 +150,7 @@ def _split(paths: list[Any], sep: str, height: int | None) -> Iterable[Sequence[
     for path in paths:
         if not isinstance(path, str):
             raise TypeError("paths must all be strings when sep is given; leave sep out for tuples")
+        path = str.__str__(path)
         lead = sep if path.startswith(sep) else ""
         labels = path[len(lead) :].split(sep, most) if path else []
         if labels:
@@ -161,16 +164,22 @@ def _tuples(paths: list[Any]) -> Iterable[Sequence[Label]]:
             raise TypeError('paths are strings: say what separates their labels, for example sep="/"')
         if not isinstance(path, tuple | list | np.ndarray):
             raise TypeError("each path must be a tuple of integers and strings")
-        yield [label if type(label) in (int, str) else _plain(label) for label in path]
+        yield [label if type(label) in (int, str) else plain_label(label) for label in path]
 
 
-def _plain(label: Any) -> Label:
+def plain_label(label: Any) -> Label:
     """One representative for equal labels, so that which of them came first does not show."""
     if isinstance(label, str):
-        return str(label)
+        return str.__str__(label)
     if isinstance(label, int | np.integer | np.bool_):
         return int(label)
     raise TypeError("labels must be integers or strings; convert other values first")
+
+
+def _fresh(label: Label) -> Label:
+    if isinstance(label, int):
+        return label
+    return label.encode("utf-8", "surrogatepass").decode("utf-8", "surrogatepass")
 
 
 def _from_labels(
@@ -190,7 +199,8 @@ def _from_labels(
             flat.append(found)
     codes, depth = np.array(flat, dtype=np.int64), np.array(depths, dtype=np.int64)
     begin = np.cumsum(depth) - depth
-    labels_by_code: list[Label] = [0, *code]
+    # Fresh strings: an object of the caller's, released as it is, would show which record it came from.
+    labels_by_code: list[Label] = [0, *(_fresh(label) for label in code)]
 
     def column(level: int, rows: Integers) -> Integers:
         inside = depth[rows] > level

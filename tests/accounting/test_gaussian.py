@@ -49,6 +49,7 @@ def test_negative_epsilon_is_the_same_formula():
         (math.inf, math.inf, 0.0),
         (1.0, math.inf, 1.0),
         (0.0, math.inf, 1.0),
+        (1.0, 1.466772163450414e-10, 0.0),
         (-1.0, 0.0, 1 - math.exp(-1)),
         (0.0, 2.0, math.erf(1 / math.sqrt(2))),
     ],

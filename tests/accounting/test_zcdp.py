@@ -54,6 +54,9 @@ def test_edges():
     assert basic_composition() == (0.0, 0.0)
     assert replacement(1.0, 0.0) == (2.0, 0.0)
     assert replacement(1000.0, 1e-9) == (2000.0, 1.0)
+    assert replacement(800.0, 1e-299) == (1600.0, 1.0)
+    tiny = reference.zcdp_delta(zcdp_epsilon(1e-15, 1e-10), 1e-15)
+    assert float(tiny) == pytest.approx(1e-10, rel=1e-9)
 
 
 def test_conversion_is_never_below_the_tight_gaussian_curve():

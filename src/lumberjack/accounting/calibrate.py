@@ -171,10 +171,11 @@ def _smallest_tau(solve: Callable[[float], Calibration], least_sigma: float = 0.
 
 def _settle(c: Calibration, r: int, holds: Callable[[Calibration], bool]) -> Calibration:
     """Round to floats that keep the promise, with tau = Delta + r exactly."""
+    grow = 1 + 1e-9
     while True:
         tau = c.Delta + r
         c = Calibration(c.sigma, tau - r, tau, c.leaf_sigma)  # exact: r is a multiple of tau's ulp
         if holds(c):
             return c
-        grow = 1 + 1e-9
         c = Calibration(c.sigma * grow, c.Delta * grow, tau, c.leaf_sigma * grow)
+        grow = 1 + 2 * (grow - 1)

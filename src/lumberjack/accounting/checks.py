@@ -20,8 +20,9 @@ def check_epsilon(
     value = check_real(name, value)
     if value < 0 or (value == 0 and not allow_zero):
         raise ValueError(f"{name} must be {'at least 0' if allow_zero else 'positive'}, got {value:g}")
-    if value == math.inf and not allow_infinity:
-        raise ValueError(f"{name} must be finite, got inf; choose a value between 0.01 and 10")
+    if value > 1e6 and not (value == math.inf and allow_infinity):
+        limit = "finite" if value == math.inf else "at most a million"
+        raise ValueError(f"{name} must be {limit}, got {value:g}; choose a value between 0.01 and 10")
     return value
 
 
@@ -33,6 +34,8 @@ def check_delta(
     low, high = "[" if allow_zero else "(", "]" if allow_one else ")"
     if value < 0 or value > 1 or (value == 0 and not allow_zero) or (value == 1 and not allow_one):
         raise ValueError(f"{name} must lie in {low}0, 1{high}, got {value:g}; 1e-6 is usual")
+    if 0 < value < 1e-300:
+        raise ValueError(f"{name} must be at least 1e-300, got {value:g}; 1e-6 is usual")
     return value
 
 
@@ -45,11 +48,13 @@ def check_nonnegative(name: str, value: float) -> float:
 
 
 def check_count(name: str, value: int, *, least: int = 1) -> int:
-    """Refuse what is not a whole number of at least ``least``."""
+    """Refuse what is not a whole number from ``least`` to a billion."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be a whole number, got {value!r} of type {type(value).__name__}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
+    if value > 10**9:
+        raise ValueError(f"{name} must be at most a billion, got {value:.3g}")
     return int(value)
 
 

@@ -48,7 +48,9 @@ def _log_delta_positive(epsilon: Floats, mu: Floats) -> Floats:
         log_density = -0.5 * a * a - _LOG_SQRT_2PI
         # mu <= 1: the integral of 1 - x R(x), 20 Gauss-Legendre nodes, is exact to rounding.
         x = t[..., None] + mu[..., None] * _NODES
-        narrow = log_density + np.log(mu) + np.log(((1 - x * _mills(x)) * _WEIGHTS).sum(-1))
+        # Beyond 1e7 the integrand rounds to 0 or below, where delta itself has long underflowed.
+        integrand = np.maximum(1 - x * _mills(x), 1e-300)
+        narrow = log_density + np.log(mu) + np.log((integrand * _WEIGHTS).sum(-1))
         # mu > 1: the Mills ratios differ enough to be subtracted, while they are finite;
         # for a > 0 the first one times the density is Phi(a).
         wide = log_density + np.log(_mills(-a) - _mills(t + mu / 2))

@@ -101,7 +101,9 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     target = math.log(delta)
     # exp(-(epsilon - rho)^2 / 4 rho) <= delta already suffices.
     high = rho + 2 * math.sqrt(rho * -target)
-    epsilon = float(brentq(lambda e: _log_zcdp_delta(e, rho) - target, rho, high, rtol=1e-14))
+    epsilon = float(
+        brentq(lambda e: _log_zcdp_delta(e, rho) - target, rho, high, xtol=1e-15 * high, rtol=1e-14)
+    )
     while zcdp_delta(epsilon, rho) > delta:
         epsilon *= 1 + 2e-14
     return epsilon
@@ -146,4 +148,5 @@ def replacement(epsilon: float, delta: float) -> tuple[float, float]:
     check_delta(delta, allow_zero=True, allow_one=True)
     if delta == 0:
         return 2 * epsilon, 0.0
-    return 2 * epsilon, min(1.0, (1 + math.exp(min(epsilon, 700.0))) * delta)
+    log_delta = epsilon + math.log1p(math.exp(-epsilon)) + math.log(delta)
+    return 2 * epsilon, math.exp(min(0.0, log_delta))
