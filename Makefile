@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint types format clean
+.PHONY: help demo test test-oldest lint types format clean
 
 help:
 	@sed -n '1,2s/^# //p' Makefile
@@ -23,6 +23,7 @@ $(VENV)/test.stamp: pyproject.toml | $(BIN)/python
 	@touch $@
 
 demo: $(VENV)/demo.stamp
+	@$(BIN)/python examples/toy_forest.py
 	@$(BIN)/python examples/web_paths.py
 	@$(BIN)/python -m benchmarks.height
 
@@ -41,4 +42,15 @@ format: $(VENV)/test.stamp
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) out build dist
+	rm -rf $(VENV) .venv-oldest out build dist
+
+# The oldest versions that pyproject.toml declares, in an environment of their own.
+OLDEST := .venv-oldest
+$(OLDEST)/stamp: pyproject.toml requirements-oldest.txt
+	@$(PYTHON) -m venv $(OLDEST)
+	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-oldest.txt
+	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+test-oldest: $(OLDEST)/stamp
+	$(OLDEST)/bin/python -m pytest -p no:cacheprovider tests/test_forest.py tests/test_domain.py tests/integration

@@ -1,6 +1,16 @@
 """Differentially private random forests, and heavy hitters in trees."""
 
+from lumberjack.domain import Domain
+from lumberjack.forest import LumberjackClassifier, LumberjackRegressor
 from lumberjack.guarantee import Guarantee, PrivacyLeakWarning, plan
 from lumberjack.heavy_hitters import heavy_hitters
 
-__all__ = ["Guarantee", "PrivacyLeakWarning", "heavy_hitters", "plan"]
+__all__ = [
+    "Domain",
+    "Guarantee",
+    "LumberjackClassifier",
+    "LumberjackRegressor",
+    "PrivacyLeakWarning",
+    "heavy_hitters",
+    "plan",
+]

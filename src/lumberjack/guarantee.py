@@ -18,6 +18,7 @@ from lumberjack.accounting import (
     calibrate_plain,
     exponential_rho,
     gaussian_rho,
+    gdp_mu,
     joint_delta,
     queries_per_tree,
     theorem1_delta,
@@ -35,13 +36,19 @@ __all__ = ["Guarantee", "PrivacyLeakWarning", "plan", "plan_heavy_hitters"]
 
 Accounting = Literal["joint", "paper"]
 Method = Literal["sparse", "two-sided", "gaussian", "top-down"]
-Leaf = Literal["counts", "majority", "exponential", "prefixes", "none"]
+Leaf = Literal["counts", "majority", "exponential", "mean", "prefixes", "none"]
 
 NOT_PROVED = "Theorem 1 of the paper; not proved for adaptive queries"
 SEEDED = "seeded noise: whoever knows random_state can remove it"
+DOMAIN_INFERRED = "domain inferred from the data"
+CLASSES_INFERRED = "classes inferred from the data"
+BOUNDS_INFERRED = "y_bounds inferred from the data"
+NOT_ENFORCED = "rows per person not enforced: no person_ids were given"
 HEIGHT_INFERRED = "height inferred from the data"
 ALPHABET_INFERRED = "alphabet inferred from the data"
 
+SUM_BOUND = 2**12  # regression targets lie on a grid from -SUM_BOUND to SUM_BOUND
+_COUNT_SHARE = 0.25  # of a mean's budget: sums are what its error comes from
 _ROWS_PER_THRESHOLD = 20  # with fewer rows than this many thresholds the trees stay stumps
 
 
@@ -78,13 +85,15 @@ class Guarantee:
         None and -1 when nothing is cut off.
     threshold : float
         tau.
-    leaf : {"counts", "majority", "exponential", "prefixes", "none"}
+    leaf : {"counts", "majority", "exponential", "mean", "prefixes", "none"}
         What is released besides the nodes: something for each leaf, a count for each heavy prefix,
         or nothing.
     counts_per_record : int
         Noisy counts (or labels) that one record takes part in.
     leaf_noise : float or None
         Standard deviation of a noisy count, or the Gumbel scale of an exponential leaf.
+    sum_noise, sum_bound : float or None, int or None
+        For means: the noise of a leaf's sum of targets and the largest target, in steps of their grid.
     structure_share : float or None
         Share of the budget for the structure: of mu^2 ("joint") or of epsilon and delta ("paper").
     caveats : tuple of str
@@ -109,6 +118,8 @@ class Guarantee:
     counts_per_record: int
     leaf_noise: float | None
     structure_share: float | None
+    sum_noise: float | None = None
+    sum_bound: int | None = None
     caveats: tuple[str, ...] = ()
 
     @property
@@ -161,6 +172,11 @@ class Guarantee:
             if self.leaf_noise is None and k == 0
             else check_real("leaf_noise", self.leaf_noise or 0.0)
         )
+        if self.leaf == "mean":
+            sums = check_real("sum_noise", self.sum_noise or 0.0) / check_count(
+                "sum_bound", self.sum_bound or 0
+            )
+            leaf_noise = 1 / gdp_mu((1, leaf_noise), (1, sums))
         Delta = math.inf if self.cutoff is None else self.cutoff
         if self.accounting == "joint":
             if self.leaf == "exponential":
@@ -221,9 +237,9 @@ class Guarantee:
         ]
         if self.leaf_noise is not None:
             kind = "Gumbel scale" if self.leaf == "exponential" else "noise"
-            lines.append(
-                f"  {self.leaf:<11} {kind} {self.leaf_noise:.6g}, {self.counts_per_record} a row"
-            )
+            sums = f"; sums {self.sum_noise:.6g}" if self.sum_noise is not None else ""
+            noise = f"{kind} {self.leaf_noise:.6g}{sums}"
+            lines.append(f"  {self.leaf:<11} {noise}, {self.counts_per_record} a row")
         lines += [
             f"  recomputed  delta = {self.verify():.8g}",
             f"  data        makes sense from about {self.suggested_rows:,} rows on",
@@ -269,6 +285,7 @@ def plan(
     structure_share: float | None = None,
     threshold: float | None = None,
     rows_per_person: int = 1,
+    sum_bound: int | None = None,
 ) -> Guarantee:
     """Say what noise and threshold a forest will have; no data needed.
 
@@ -280,14 +297,16 @@ def plan(
         Trees, and the deepest level at which a node may split.
     accounting : {"joint", "paper"}
         The proved joint bound, or the paper's Theorem 1 with basic composition.
-    leaf : {"counts", "majority", "exponential"}
-        What a leaf releases; "exponential" only with the paper's accounting.
+    leaf : {"counts", "majority", "exponential", "mean"}
+        What a leaf releases; "exponential" only with the paper's accounting, "mean" for regression.
     structure_share : float or None
         Share of the budget for the structure; None: 0.5 (joint) or 0.75 (paper).
     threshold : float or None
         tau; None: the smallest allowed. A larger one also raises the largest count that is dropped.
     rows_per_person : int
         Most rows that one person owns; above 1 the guarantee is for persons.
+    sum_bound : int or None
+        For "mean": the largest target in steps of its grid; None: the grid that the regressor uses.
 
     Returns
     -------
@@ -306,7 +325,7 @@ def plan(
     k, h = check_count("n_estimators", n_estimators), check_count("max_depth", max_depth)
     r = check_count("rows_per_person", rows_per_person)
     _check_option("accounting", accounting, get_args(Accounting))
-    _check_option("leaf", leaf, ("counts", "majority", "exponential"))
+    _check_option("leaf", leaf, ("counts", "majority", "exponential", "mean"))
     if structure_share is None:
         structure_share = 0.5 if accounting == "joint" else 0.75
     check_share("structure_share", structure_share)
@@ -325,6 +344,13 @@ def plan(
             )
         found, rho = calibrate_paper(epsilon, delta, m=m, k=k, structure_share=structure_share)
         leaf_noise = 1 / math.sqrt(8 * rho / k) if leaf == "exponential" else found.leaf_sigma
+    sum_noise = None
+    if leaf == "mean":
+        sum_bound = check_count("sum_bound", SUM_BOUND if sum_bound is None else sum_bound)
+        sum_noise = sum_bound * leaf_noise / math.sqrt(1 - _COUNT_SHARE)
+        leaf_noise = leaf_noise / math.sqrt(_COUNT_SHARE)
+    elif sum_bound is not None:
+        raise ValueError(f'sum_bound is for leaf="mean" only, got leaf={leaf!r}')
     tau, cut = _threshold(found, threshold, r)
     return Guarantee(
         epsilon=epsilon,
@@ -344,6 +370,8 @@ def plan(
         counts_per_record=k,
         leaf_noise=leaf_noise,
         structure_share=structure_share,
+        sum_noise=sum_noise,
+        sum_bound=sum_bound,
         caveats=(NOT_PROVED,) if accounting == "paper" else (),
     )
 

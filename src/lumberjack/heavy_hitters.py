@@ -61,9 +61,10 @@ def top_down_order(height: int, depth: int | None = None) -> Iterator[tuple[int,
 
 
 def mark_heavy_hitters(
-    levels: Sequence[Level],
+    levels: list[Level],
     order: Iterator[tuple[int, int, int]],
     check_threshold: Callable[[int, Integers], NDArray[np.bool_]],
+    grow: Callable[[Integers], Level] | None = None,
 ) -> list[Marks]:
     """Mark every node Heavy or Light (the paper's Algorithm 1, for a forest of any branching factor).
 
@@ -75,6 +76,9 @@ def mark_heavy_hitters(
         ``search_order(height)`` with the *public* height, which may exceed ``len(levels)``.
     check_threshold : callable
         ``check_threshold(level, nodes)`` privately compares the counts of those nodes with tau.
+    grow : callable or None
+        ``grow(parents)`` makes the next level, below those nodes of the last one, and appends nothing
+        itself. Levels are made as the search needs them, and never below a Light node.
 
     Returns
     -------
@@ -90,6 +94,11 @@ def mark_heavy_hitters(
     """
     marks = [np.zeros(len(level.count), dtype=np.int8) for level in levels]
     for low, middle, high in order:
+        while grow is not None and len(levels) <= middle:
+            # Here low is the first level not yet made, and all nodes just above it are marked.
+            above = marks[-1] == HEAVY if len(levels) == low else np.ones(len(marks[-1]), dtype=bool)
+            levels.append(grow(np.flatnonzero(above)))
+            marks.append(np.zeros(len(levels[-1].count), dtype=np.int8))
         if middle >= len(levels):
             continue
         asked = np.flatnonzero(marks[middle] == UNMARKED)
@@ -283,7 +292,7 @@ def heavy_hitters(
 
 
 def mark_privately(
-    levels: Sequence[Level], guarantee: Guarantee, bits: Bits, keys: Sequence[Words] | None = None
+    levels: list[Level], guarantee: Guarantee, bits: Bits, keys: Sequence[Words] | None = None
 ) -> list[Marks]:
     """Mark every node with the noise of ``guarantee``: Algorithm 1 around Algorithm 2.
 

@@ -37,7 +37,15 @@ from sklearn.utils import check_random_state
 from lumberjack.accounting.checks import check_real
 from lumberjack.kernels import kernel
 
-__all__ = ["Bits", "Purpose", "RoundedGaussian", "ThresholdCoin", "mix_keys", "seed_from"]
+__all__ = [
+    "Bits",
+    "ExponentialChoice",
+    "Purpose",
+    "RoundedGaussian",
+    "ThresholdCoin",
+    "mix_keys",
+    "seed_from",
+]
 
 Words = NDArray[np.uint64]
 Integers = NDArray[np.int64]
@@ -57,6 +65,9 @@ class Purpose(IntEnum):
 
     THRESHOLD = 1
     COUNT = 2
+    SUM = 3
+    LABEL = 4
+    PERSON = 5
 
 
 @dataclass(frozen=True)
@@ -248,6 +259,45 @@ class ThresholdCoin:
         return out.astype(np.bool_)
 
 
+class ExponentialChoice:
+    """One of several classes, with probability proportional to exp(exponent * count), sampled exactly.
+
+    Parameters
+    ----------
+    exponent : float
+        Positive and finite, taken as the exact binary fraction that it is.
+
+    Formal guarantees
+    -----------------
+    Each row chooses class c with probability exactly exp(exponent * count_c) / sum, given uniform
+    bits. Counts change by 1 in one class between neighbours: exponent^2/8-zCDP
+    (``accounting.exponential_rho``).
+    """
+
+    def __init__(self, exponent: float) -> None:
+        self.exponent = check_real("exponent", exponent)
+        if not 0 < exponent < 1e6:
+            raise ValueError(f"exponent must be positive and finite, got {exponent:g}")
+
+    def draw(self, counts: Integers, bits: Bits, keys: Words | None = None) -> Integers:
+        """Choose a column for each row of ``counts``, shape (n, n_classes)."""
+        gap = (counts - counts.max(axis=1, keepdims=True)).astype(np.float64)
+        weight = np.exp(self.exponent * gap)
+        total = weight.sum(axis=1, keepdims=True)
+        below = np.cumsum(weight, axis=1) / total
+        # exp(-x) has relative error x 2^-52 and x e^-x < 1: each weight adds far less than 2^-40.
+        slack = counts.shape[1] * _RELATIVE_ERROR
+        lower = np.maximum(below - slack, 0.0) * _ONE
+        upper = np.minimum(below + slack, 1.0) * _ONE + 1
+        words = bits.words(len(counts), keys, Purpose.LABEL)
+        u = (words >> np.uint64(1)).astype(np.float64)[:, None]  # rounding is far below the slack
+        choice = (u >= lower).sum(axis=1)
+        for i in np.flatnonzero((u >= lower).sum(axis=1) != (u >= upper).sum(axis=1)):
+            more = _more_words(bits, keys, int(i), Purpose.LABEL)
+            choice[i] = _settle_choice(self.exponent, counts[i].tolist(), int(words[i]), more)
+        return np.asarray(choice, dtype=np.int64)
+
+
 @kernel
 def _scan(words: Words, lower: Words, upper: Words, start: Integers, out: Integers) -> None:
     for i in range(len(words)):
@@ -352,6 +402,22 @@ def _settle_coin(sigma: float, threshold: float, q: int, word: int, more: Callab
                 return True
             if value >= p + slack:
                 return False
+        value, length = (value << 64) | more(), length + 64
+
+
+def _settle_choice(exponent: float, counts: list[int], word: int, more: Callable[[], int]) -> int:
+    value, length, mp = word >> 1, _BITS, _exact.mp
+    most = max(counts)
+    while True:
+        with mp.workprec(length + 128):
+            unit, slack = mp.mpf(2) ** length, mp.mpf(2) ** -32
+            weights = [mp.exp(mp.mpf(exponent) * (count - most)) for count in counts]
+            total, below, last = mp.fsum(weights), mp.mpf(0), len(weights) - 1
+            for c, weight in enumerate(weights):
+                first, below = below / total * unit, below + weight
+                after = below / total * unit
+                if (c == 0 or value >= first + slack) and (c == last or value + 1 <= after - slack):
+                    return c
         value, length = (value << 64) | more(), length + 64
 
 

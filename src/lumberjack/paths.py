@@ -78,7 +78,7 @@ class PrefixTree:
         keys = []
         for depth, level in enumerate(self.levels):
             codes, inverse = np.unique(level.label, return_inverse=True)
-            hashes = np.array([_hash(v) for v in self.decode(depth, codes)], dtype=np.uint64)
+            hashes = np.array([hash_label(v) for v in self.decode(depth, codes)], dtype=np.uint64)
             above = mix_keys(above[level.parent], hashes[inverse])
             keys.append(above)
         return keys
@@ -98,7 +98,7 @@ class PrefixTree:
         return found
 
 
-def _hash(label: Label) -> int:
+def hash_label(label: Label) -> int:
     digest = hashlib.blake2b(repr(label).encode(), digest_size=8)
     return int.from_bytes(digest.digest(), "little")
 

@@ -1,0 +1,366 @@
+"""What values a column may have, known before any data is seen, and their compact integer codes.
+
+In: a description of the columns, then frames and arrays. Out: a matrix of integer codes in which the
+data looks the same whatever library it came from. Values outside the domain are clipped (numbers) or
+become "other" (categories), in ``fit`` and ``predict`` alike.
+"""
+
+import datetime as dt
+import json
+import math
+import numbers
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from lumberjack.guarantee import PrivacyLeakWarning
+
+__all__ = ["CELLS", "MISSING", "OTHER", "Categorical", "Codes", "Domain", "Numeric", "columns_of"]
+
+CELLS = 2**31  # numbers are placed on this many cells of their public range
+MISSING = 2**32 - 1
+OTHER = 2**32 - 2
+
+Codes = NDArray[np.uint32]
+Category = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """Numbers from ``low`` to ``high``; with ``temporal`` they are seconds since 1970 (UTC)."""
+
+    low: float
+    high: float
+    temporal: bool = False
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low <= self.high):
+            raise ValueError(
+                f"a range needs finite bounds, low <= high, got ({self.low:g}, {self.high:g})"
+            )
+
+    def encode(self, name: str, values: "Column") -> Codes:
+        """Place numbers on the grid: clipped to the range, missing values kept apart."""
+        number = values.timestamps(name) if self.temporal else values.numbers(name)
+        missing = np.isnan(number)
+        width = self.high - self.low
+        place = (np.clip(number, self.low, self.high) - self.low) / (width or 1.0) * CELLS
+        place = np.where(missing, 0.0, np.minimum(place, CELLS - 1))
+        return np.where(missing, MISSING, place.astype(np.uint32)).astype(np.uint32)
+
+    @property
+    def size(self) -> int:
+        """How many codes there are to split between."""
+        return CELLS if self.high > self.low else 1
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """A fixed set of categories; with ``missing``, a missing value is a category of its own."""
+
+    categories: tuple[Category, ...]
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.categories and not self.missing:
+            raise ValueError("a categorical column needs at least one category")
+        if not all(isinstance(c, str | numbers.Real) and c == c for c in self.categories):
+            raise ValueError(
+                "categories must be strings, numbers or booleans; missing=True is for missing values"
+            )
+        if len(set(self.categories)) != len(self.categories):
+            raise ValueError("categories must be distinct")
+
+    def encode(self, name: str, values: "Column") -> Codes:
+        """Number the categories; what is not one of them is OTHER."""
+        table = {category: code for code, category in enumerate(self.categories)}
+        # A missing value is None or NaN, and neither can be a category.
+        absent = len(self.categories) if self.missing else OTHER
+        found = values.items()
+        try:
+            codes = [absent if v is None or v != v else table.get(v, OTHER) for v in found]
+        except TypeError:
+            raise TypeError(f"column {name!r} holds values that cannot be categories") from None
+        return np.array(codes, dtype=np.uint32)
+
+    @property
+    def size(self) -> int:
+        """How many codes there are to split between."""
+        return len(self.categories) + self.missing
+
+
+Kind = Numeric | Categorical
+
+
+class Column:
+    """One column of a frame or an array, read as numbers, as times or as plain Python values."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values  # a narwhals Series or a 1-D ndarray
+
+    def items(self) -> list[Any]:
+        """Plain Python values; None where the library marks a missing one."""
+        if isinstance(self.values, np.ndarray):
+            return list(self.values.tolist())
+        absent = self.values.is_null()
+        if not absent.any():
+            return list(self.values.to_list())
+        return [None if a else v for v, a in zip(self.values.to_list(), absent.to_list(), strict=True)]
+
+    def numbers(self, name: str) -> NDArray[np.float64]:
+        """Floats, NaN where missing."""
+        try:
+            if isinstance(self.values, np.ndarray) and self.values.dtype.kind in "iufb":
+                return self.values.astype(np.float64)
+            if not isinstance(self.values, np.ndarray) and (
+                self.values.dtype.is_numeric() or self.values.dtype == nw.Boolean
+            ):
+                floats = self.values.cast(nw.Float64)
+                return np.asarray(floats.fill_null(float("nan")).to_numpy(), dtype=np.float64)
+            items = self.items()
+            if any(isinstance(v, str | bytes) for v in items):
+                raise TypeError
+            return np.array([math.nan if v is None else float(v) for v in items], dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(f"column {name!r} must hold numbers: its domain is a range") from None
+
+    def timestamps(self, name: str) -> NDArray[np.float64]:
+        """Seconds since 1970, NaN where missing."""
+        values = self.values
+        if isinstance(values, np.ndarray) and values.dtype.kind == "M":
+            values = values.astype("datetime64[us]")
+        try:
+            return np.array([_seconds(v) for v in Column(values).items()], dtype=np.float64)
+        except (TypeError, ValueError, AttributeError):
+            raise TypeError(f"column {name!r} must hold dates: its domain is a range of dates") from None
+
+
+def _seconds(when: Any) -> float:
+    if when is None or when != when:
+        return math.nan
+    if isinstance(when, dt.date) and not isinstance(when, dt.datetime):
+        when = dt.datetime(when.year, when.month, when.day)
+    return float((when if when.tzinfo else when.replace(tzinfo=dt.UTC)).timestamp())
+
+
+def columns_of(X: Any) -> tuple[list[str] | None, list[Column]]:
+    """Columns of a frame, with their names, or of a 2-D array, without."""
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        names = list(frame.columns)
+        if all(isinstance(name, str) for name in names):
+            return names, [Column(frame[name]) for name in names]
+        X = np.asarray(X)
+    return None, [Column(X[:, j]) for j in range(X.shape[1])]
+
+
+class Domain:
+    """The public domain of a table: for each column a range or a set of categories.
+
+    Parameters
+    ----------
+    columns : mapping of str to column
+        A tuple (low, high) is a range, of numbers or of dates. A list is a set of categories, unless it
+        holds just two numbers: say ``Domain.numeric`` or ``Domain.categorical`` then.
+
+    Examples
+    --------
+    >>> from lumberjack import Domain
+    >>> Domain({"age": (17, 90), "sex": ["Male", "Female"]})
+    Domain({'age': Numeric(low=17.0, high=90.0, temporal=False), \
+'sex': Categorical(categories=('Male', 'Female'), missing=False)})
+    """
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        if not isinstance(columns, Mapping) or not columns:
+            raise ValueError("a domain needs a mapping with at least one column")
+        self._columns = {_check_name(name): _kind(name, given) for name, given in columns.items()}
+
+    @staticmethod
+    def numeric(low: Any, high: Any) -> Numeric:
+        """A range of numbers, or of dates."""
+        if isinstance(low, dt.date) and isinstance(high, dt.date):
+            return Numeric(_seconds(low), _seconds(high), temporal=True)
+        if not all(isinstance(v, numbers.Real) and not isinstance(v, bool) for v in (low, high)):
+            raise TypeError(f"a range needs two numbers or two dates, got {low!r} and {high!r}")
+        return Numeric(float(low), float(high))
+
+    @staticmethod
+    def categorical(categories: Sequence[Category], *, missing: bool = False) -> Categorical:
+        """A set of categories; ``missing=True`` makes a missing value a category of its own."""
+        return Categorical(tuple(categories), missing)
+
+    @classmethod
+    def infer(cls, X: Any) -> "Domain":
+        """Read ranges and categories off the data. Convenient, and not private: it warns."""
+        warnings.warn(
+            "the domain is inferred from the data: ranges and categories of the model are not private",
+            PrivacyLeakWarning,
+            stacklevel=2,
+        )
+        return cls._infer(X)[0]
+
+    @classmethod
+    def _infer(cls, X: Any) -> tuple["Domain", bool]:
+        """The domain of the data, and whether it holds anything that the types alone do not tell."""
+        if not isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame):
+            X = np.asarray(X)
+        names, columns = columns_of(X)
+        names = names or [f"x{j}" for j in range(len(columns))]
+        found = {name: _infer_column(column) for name, column in zip(names, columns, strict=True)}
+        private = any(leaks for _, leaks in found.values())
+        return cls({name: kind for name, (kind, _) in found.items()}), private
+
+    @property
+    def names(self) -> list[str]:
+        """Column names, in order."""
+        return list(self._columns)
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """What each column is, in order."""
+        return list(self._columns.values())
+
+    def __getitem__(self, name: str) -> Kind:
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Domain) and list(self._columns.items()) == list(other._columns.items())
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._columns.items()))
+
+    def __repr__(self) -> str:
+        return f"Domain({self._columns})"
+
+    def encode(self, X: Any) -> Codes:
+        """Codes of a frame (columns by name, in any order) or of an array (by position).
+
+        Returns
+        -------
+        ndarray of uint32, shape (n_rows, n_columns)
+            Numbers as cells of their range, categories by position, MISSING and OTHER apart.
+        """
+        names, columns = columns_of(X)
+        if names is None:
+            if len(columns) != len(self):
+                raise ValueError(f"X has {len(columns)} columns, but the domain has {len(self)}")
+            chosen = columns
+        else:
+            missing, surplus = sorted(set(self) - set(names)), sorted(set(names) - set(self))
+            if missing:
+                raise ValueError(f"X lacks columns of the domain: {', '.join(missing)}")
+            if surplus:
+                raise ValueError(f"X has columns outside the domain: {', '.join(surplus)}; drop them")
+            by_name = dict(zip(names, columns, strict=True))
+            chosen = [by_name[name] for name in self]
+        encoders: list[Callable[[str, Column], Codes]] = [kind.encode for kind in self.kinds]
+        coded = [encode(n, c) for encode, n, c in zip(encoders, self.names, chosen, strict=True)]
+        return np.ascontiguousarray(np.column_stack(coded))
+
+    def to_json(self, path: str | Path) -> None:
+        """Write the domain as typed JSON."""
+        Path(path).write_text(json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+    @classmethod
+    def from_json(cls, path: str | Path) -> "Domain":
+        """Read what ``to_json`` wrote."""
+        try:
+            return cls.from_dict(json.loads(Path(path).read_text("utf-8")))
+        except json.JSONDecodeError as error:
+            raise ValueError(f"not a domain: invalid JSON at line {error.lineno}") from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The domain as plain, typed data."""
+        columns: list[dict[str, Any]] = []
+        for name, kind in self._columns.items():
+            if isinstance(kind, Numeric):
+                bounds = {"low": kind.low, "high": kind.high}
+                columns.append(
+                    {"name": name, "type": "datetime" if kind.temporal else "numeric", **bounds}
+                )
+            else:
+                plain = {"categories": list(kind.categories), "missing": kind.missing}
+                columns.append({"name": name, "type": "categorical", **plain})
+        return {"format": "lumberjack-domain", "version": 1, "columns": columns}
+
+    @classmethod
+    def from_dict(cls, found: Any) -> "Domain":
+        """Read what ``to_dict`` gave."""
+        try:
+            if found["format"] != "lumberjack-domain" or found["version"] != 1:
+                raise ValueError("not a domain: unknown format or version")
+            columns: dict[str, Kind] = {}
+            for column in found["columns"]:
+                if column["type"] == "categorical":
+                    kind: Kind = Categorical(tuple(column["categories"]), bool(column["missing"]))
+                elif column["type"] in ("numeric", "datetime"):
+                    low, high = float(column["low"]), float(column["high"])
+                    kind = Numeric(low, high, column["type"] == "datetime")
+                else:
+                    raise ValueError(f"not a domain: unknown column type {column['type']!r}")
+                if columns.setdefault(column["name"], kind) is not kind:
+                    raise ValueError(f"not a domain: column {column['name']!r} occurs twice")
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not a domain: {error}") from None
+        return cls(columns)
+
+
+def _check_name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"column names must be strings, got {name!r}")
+    return name
+
+
+def _kind(name: str, given: Any) -> Kind:
+    if isinstance(given, Numeric | Categorical):
+        return given
+    if isinstance(given, tuple) and len(given) == 2:
+        return Domain.numeric(*given)
+    if isinstance(given, list):
+        if len(given) == 2 and all(
+            isinstance(v, numbers.Real) and not isinstance(v, bool) for v in given
+        ):
+            raise ValueError(
+                f"column {name!r}: a list of two numbers could be a range or two categories; "
+                "say Domain.numeric(low, high) or Domain.categorical([...])"
+            )
+        return Domain.categorical(given)
+    raise TypeError(
+        f"column {name!r} must be a (low, high) tuple or a list of categories, got {given!r}"
+    )
+
+
+def _infer_column(column: Column) -> tuple[Kind, bool]:
+    """A column's kind as its values suggest; False when the type alone tells (booleans, Enum)."""
+    values = column.values
+    if not isinstance(values, np.ndarray):
+        if values.dtype == nw.Boolean:
+            return Categorical((False, True), bool(values.is_null().any())), bool(values.is_null().any())
+        if isinstance(values.dtype, nw.Enum):
+            return Categorical(tuple(values.cat.get_categories().to_list())), False
+    elif values.dtype.kind == "b":
+        return Categorical((False, True)), False
+    items = column.items()
+    present = [v for v in items if v is not None and v == v]
+    # A category dtype keeps what it saw in the data, so it is as private as the values are.
+    coded = not isinstance(values, np.ndarray) and values.dtype == nw.Categorical
+    if present and all(isinstance(v, dt.date) for v in present):
+        return Domain.numeric(min(present), max(present)), True
+    if not coded and all(isinstance(v, numbers.Real) for v in present):
+        finite = [float(v) for v in present if math.isfinite(v)]
+        return Numeric(min(finite, default=0.0), max(finite, default=0.0)), True
+    seen = sorted(set(present), key=lambda v: (isinstance(v, str), v))
+    return Categorical(tuple(seen), len(present) < len(items)), True

@@ -1,0 +1,1 @@
+"""Where counts are added up: an engine sees rows and noise, never a budget."""

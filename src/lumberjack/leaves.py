@@ -1,0 +1,123 @@
+"""What a leaf releases, and how trees vote.
+
+In: exact statistics of each leaf. Out: noisy ones, which are all that prediction reads.
+
+How trees vote: each leaf's noisy class proportions, weighted by the fourth root of its noisy size, are
+added over trees. That lies between averaging proportions (power 0), which takes the noise of small
+leaves at its word, and pooling counts (power 1), which listens to large and so less telling leaves;
+``docs/voting.md`` has the measurement that decided it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lumberjack.guarantee import SUM_BOUND
+from lumberjack.noise import (
+    Bits,
+    ExponentialChoice,
+    Integers,
+    Purpose,
+    RoundedGaussian,
+    Words,
+    mix_keys,
+)
+
+__all__ = ["Targets", "noisy_counts", "noisy_labels", "noisy_sums", "pool", "votes"]
+
+Floats = NDArray[np.float64]
+_POWER = 0.25
+
+
+def noisy_counts(counts: Integers, noise: RoundedGaussian, bits: Bits, keys: Words) -> Floats:
+    """Class counts of each leaf plus rounded Gaussian noise, shape (n_leaves, n_classes).
+
+    Formal guarantees
+    -----------------
+    A record is in one cell of one leaf of a tree: 1/sigma-GDP for each tree. Empty leaves get noise
+    like all others.
+    """
+    n_classes = counts.shape[1]
+    cells = np.concatenate([mix_keys(keys, np.uint64(c)) for c in range(n_classes)])
+    draws = noise.draw(counts.size, bits, cells, Purpose.COUNT).reshape(n_classes, -1).T
+    return np.asarray(counts + draws, dtype=np.float64)
+
+
+def noisy_labels(
+    counts: Integers, noise: RoundedGaussian | ExponentialChoice, bits: Bits, keys: Words
+) -> Floats:
+    """One label for each leaf, as a row with a single 1: the noisy majority.
+
+    Formal guarantees
+    -----------------
+    The largest noisy count is post-processing of ``noisy_counts``; the exponential mechanism has the
+    price of ``ExponentialChoice``. Nothing but the label is released.
+    """
+    if isinstance(noise, ExponentialChoice):
+        label = noise.draw(counts, bits, keys)
+    else:
+        label = noisy_counts(counts, noise, bits, keys).argmax(axis=1)
+    return np.eye(counts.shape[1])[label]
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Public bounds of a regression target, and its integer grid."""
+
+    low: float
+    high: float
+
+    def encode(self, y: Floats) -> Integers:
+        """Clip to the bounds and round to the grid: integers from -SUM_BOUND to SUM_BOUND."""
+        half = (self.high - self.low) / 2 or 1.0
+        place = (np.clip(y, self.low, self.high) - self.centre) / half * SUM_BOUND
+        return np.clip(np.rint(place), -SUM_BOUND, SUM_BOUND).astype(np.int64)
+
+    def decode(self, place: Floats) -> Floats:
+        """From the grid back to targets, inside the bounds."""
+        half = (self.high - self.low) / 2
+        return np.clip(self.centre + place / SUM_BOUND * half, self.low, self.high)
+
+    @property
+    def centre(self) -> float:
+        """The middle of the bounds, where the grid is 0."""
+        return self.low + (self.high - self.low) / 2
+
+
+def noisy_sums(
+    sums: Integers,
+    counts: Integers,
+    noise: tuple[RoundedGaussian, RoundedGaussian],
+    bits: Bits,
+    keys: Words,
+) -> Floats:
+    """Noisy (count, sum) of each leaf, shape (n_leaves, 2), with the noise of counts and of sums.
+
+    Formal guarantees
+    -----------------
+    A record moves one count by 1 and one sum by at most SUM_BOUND:
+    mu^2 = 1/sigma_count^2 + SUM_BOUND^2/sigma_sum^2 for each tree.
+    """
+    of_counts = noise[0].draw(len(counts), bits, keys, Purpose.COUNT)
+    of_sums = noise[1].draw(len(sums), bits, keys, Purpose.SUM)
+    return np.column_stack([counts + of_counts, sums + of_sums]).astype(np.float64)
+
+
+def votes(counts: Floats) -> Floats:
+    """What each leaf says: proportions of its noisy counts times their total to the power 1/4.
+
+    Post-processing of released counts; a leaf without a positive count says nothing.
+    """
+    positive = np.maximum(counts, 0.0)
+    total = positive.sum(axis=1, keepdims=True)
+    return np.asarray(positive * np.where(total > 0, np.maximum(total, 1e-300) ** (_POWER - 1), 0.0))
+
+
+def pool(values: Sequence[Floats], leaves: NDArray[np.int32]) -> Floats:
+    """Add up the released values of each row's leaves, shape (n_rows, n_values)."""
+    total = np.zeros((len(leaves), values[0].shape[1]))
+    for tree, released in enumerate(values):
+        total += released[leaves[:, tree]]
+    return total

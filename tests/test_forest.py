@@ -1,0 +1,476 @@
+"""The estimators: what they accept, what they release, and what they promise."""
+
+import dataclasses
+import io
+import math
+import pickle
+import pickletools
+import types
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from lumberjack import Domain, Guarantee, LumberjackClassifier, LumberjackRegressor, PrivacyLeakWarning
+from lumberjack.datasets import make_toy
+from lumberjack.guarantee import (
+    BOUNDS_INFERRED,
+    CLASSES_INFERRED,
+    DOMAIN_INFERRED,
+    NOT_ENFORCED,
+    NOT_PROVED,
+    SEEDED,
+)
+
+DOMAIN = Domain({"age": (0, 100), "city": ["Bonn", "Kiel", "Trier"], "member": [False, True]})
+ignore_leaks = pytest.mark.filterwarnings("ignore::lumberjack.PrivacyLeakWarning")
+
+
+def table(n=4000, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "age": rng.uniform(0, 100, n),
+            "city": rng.choice(["Bonn", "Kiel", "Trier"], n),
+            "member": rng.random(n) < 0.5,
+        }
+    )
+    y = np.where((frame["age"] > 50) ^ (frame["city"] == "Kiel"), "yes", "no")
+    return frame, y
+
+
+def classifier(**kwargs):
+    settings = {"epsilon": 4.0, "n_estimators": 8, "domain": DOMAIN, "classes": ["no", "yes"]}
+    return LumberjackClassifier(**{**settings, **kwargs})
+
+
+def seeded_classifier(**kwargs):
+    return classifier(random_state=0, **kwargs)
+
+
+# What goes in
+
+
+def test_frames_of_every_library_as_they_are():
+    frame, y = table()
+    expected = None
+    for X in (
+        frame,
+        frame.astype({"city": "category", "member": "boolean"}),
+        pl.DataFrame(frame),
+        pa.table(frame),
+        frame[["member", "age", "city"]],
+        frame.to_numpy(dtype=object),
+    ):
+        with pytest.warns(PrivacyLeakWarning, match="seeded"):
+            model = seeded_classifier().fit(X, y)
+        probabilities = model.predict_proba(X)
+        expected = probabilities if expected is None else expected
+        np.testing.assert_array_equal(probabilities, expected)
+    assert np.mean(model.predict(frame.to_numpy(dtype=object)) == y) > 0.9
+
+
+def test_missing_and_unknown_values_are_neither_lost_nor_fatal():
+    frame, y = table()
+    frame.loc[::7, "age"] = np.nan
+    frame.loc[::11, "city"] = None
+    frame.loc[::13, "city"] = "Atlantis"
+    model = classifier().fit(frame, y)
+    proba = model.predict_proba(frame)
+    assert np.isfinite(proba).all()
+    odd = pd.DataFrame(
+        {"age": [-5.0, 1e9, math.inf], "city": ["?", None, "Kiel"], "member": [None, True, False]}
+    )
+    assert np.isfinite(model.predict_proba(odd)).all()
+
+
+def test_targets_may_be_strings_numbers_or_booleans_in_any_library():
+    frame, y = table(2000)
+    for target, classes in [
+        (y, ["yes", "no"]),
+        (pl.Series(y.tolist()), ["yes", "no"]),
+        (pd.Series(y, dtype="category"), ["yes", "no"]),
+        (y == "yes", [True, False]),
+        ((y == "yes") * 5, [5, 0]),
+        ((y == "yes") * 1.0, [0, 1]),
+    ]:
+        model = classifier(classes=classes).fit(frame, target)
+        assert model.classes_.tolist() == sorted(classes)
+        assert set(model.predict(frame).tolist()) <= set(classes)
+
+
+def test_a_class_that_never_occurs_is_known_all_the_same():
+    frame, y = table(2000)
+    model = classifier(classes=["maybe", "no", "yes"]).fit(frame, y)
+    assert model.predict_proba(frame).shape == (2000, 3)
+    assert model.predict_proba(frame)[:, 0].mean() < 0.1
+
+
+# What is refused, before noise is drawn
+
+
+class Untouchable:
+    def __getattr__(self, name):
+        raise AssertionError("data was read")
+
+    def __array__(self, *args, **kwargs):
+        raise AssertionError("data was read")
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"epsilon": 0}, ValueError, "epsilon must be positive, got 0"),
+        ({"epsilon": math.nan}, ValueError, "epsilon must be a number, got NaN"),
+        ({"delta": 1.0}, ValueError, r"delta must lie in \(0, 1\), got 1"),
+        ({"n_estimators": 0}, ValueError, "n_estimators must be at least 1, got 0"),
+        ({"max_depth": 1.5}, TypeError, "max_depth must be a whole number"),
+        ({"threshold": 2}, ValueError, "threshold must be at least"),
+        ({"structure_share": 1}, ValueError, "structure_share must lie strictly between"),
+        ({"splits": "guided"}, ValueError, "not available yet"),
+        ({"splits": "magic"}, ValueError, "splits must be 'guided' or 'random', got 'magic'"),
+        ({"leaf": "mean"}, ValueError, "leaf must be 'counts', 'majority' or 'exponential', got 'mean'"),
+        ({"leaf": "exponential"}, ValueError, 'needs accounting="paper"'),
+        ({"accounting": "magic"}, ValueError, "accounting must be one of"),
+        ({"class_weight": "heavy"}, ValueError, "class_weight must be None, 'balanced' or a dict"),
+        ({"class_weight": {"no": -1}}, ValueError, "class_weight must hold numbers"),
+        ({"domain": 3}, TypeError, "domain must be a Domain, a dict or None, got int"),
+        ({"rows_per_person": 0}, ValueError, "rows_per_person must be at least 1"),
+        ({"rows_per_person": 2, "accounting": "paper"}, ValueError, 'needs accounting="joint"'),
+        ({"random_state": "x"}, ValueError, "seed"),
+    ],
+)
+def test_bad_parameters_are_refused_before_data_is_touched(change, error, message):
+    with pytest.raises(error, match=message):
+        classifier(**change).fit(Untouchable(), Untouchable())
+
+
+@pytest.mark.parametrize("bounds", [(1, 0), (0, math.inf), (0,), "ab", (0, 0)])
+def test_bad_bounds_are_refused_before_data_is_touched(bounds):
+    with pytest.raises(ValueError, match="y_bounds must be"):
+        LumberjackRegressor(y_bounds=bounds).fit(Untouchable(), Untouchable())
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "message"),
+    [
+        (lambda X, y: (X.drop(columns="age"), y), ValueError, "lacks columns of the domain: age"),
+        (lambda X, y: (X.assign(extra=1), y), ValueError, "outside the domain: extra"),
+        (lambda X, y: (X.assign(age="secret"), y), TypeError, "column 'age' must hold numbers"),
+        (lambda X, y: (X, np.where(np.arange(len(y)) == 3, "secret", y)), ValueError, "not in classes"),
+        (lambda X, y: (X, pd.Series(y).where(np.arange(len(y)) > 3)), ValueError, "y contains NaN"),
+        (lambda X, y: (X, y[:-1]), ValueError, "different numbers of rows"),
+        (lambda X, y: (X, None), ValueError, "requires y to be passed"),
+        (lambda X, y: (X.iloc[:0], y[:0]), ValueError, "at least one row"),
+    ],
+)
+def test_errors_about_the_schema_name_no_value_row_or_count(spoil, error, message):
+    X, y = spoil(*table(777))
+    with pytest.raises(error, match=message) as caught:
+        classifier().fit(X, y)
+    for secret in ("secret", "777", "776"):
+        assert secret not in str(caught.value)
+
+
+def test_sample_weight_is_refused_with_an_explanation():
+    frame, y = table(500)
+    with pytest.raises(TypeError, match=r"sample_weight is not supported: .* class_weight"):
+        classifier().fit(frame, y, sample_weight=np.ones(500))
+    with pytest.raises(TypeError, match="unexpected arguments: magic"):
+        classifier().fit(frame, y, magic=1)
+
+
+def test_prediction_needs_a_fit_and_the_same_columns():
+    frame, y = table(500)
+    with pytest.raises(NotFittedError):
+        classifier().predict(frame)
+    with pytest.raises(NotFittedError):
+        classifier().predict_proba(frame)
+    model = classifier().fit(frame, y)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame.rename(columns={"age": "years"}))
+    with pytest.raises(ValueError, match="2 features, but LumberjackClassifier is expecting 3"):
+        model.predict(frame[["age", "city"]].to_numpy(dtype=object))
+
+
+# Decided cases
+
+
+def test_a_light_root_is_the_one_leaf():
+    frame, y = table(50)
+    model = classifier(epsilon=0.1).fit(frame, y)
+    assert [tree.n_leaves for tree in model.forest_.trees] == [1] * 8
+    assert np.all(model.apply(frame) == 0)
+    assert len(np.unique(model.predict_proba(frame), axis=0)) == 1
+
+
+def test_a_domain_with_nothing_left_to_split_stops():
+    X = pd.DataFrame({"flag": [True, False] * 20000})
+    model = LumberjackClassifier(4.0, domain={"flag": [False, True]}, classes=[0, 1]).fit(
+        X, [1, 0] * 20000
+    )
+    assert max(tree.n_leaves for tree in model.forest_.trees) <= 3
+    assert model.score(X, [1, 0] * 20000) == 1.0
+
+
+def test_domain_is_stored_as_given_and_may_be_a_dict():
+    given = {"age": (0, 100), "city": ["Bonn", "Kiel", "Trier"], "member": [False, True]}
+    frame, y = table(500)
+    model = classifier(domain=given).fit(frame, y)
+    assert model.domain is given
+    assert model.domain_ == DOMAIN
+    assert clone(model).domain == given
+
+
+def test_inference_is_a_caveat_for_each_thing_inferred():
+    frame, y = table(500)
+    with pytest.warns(PrivacyLeakWarning) as warned:
+        model = LumberjackClassifier(rows_per_person=2, random_state=0).fit(frame, y)
+    assert set(model.guarantee_.caveats) == {DOMAIN_INFERRED, CLASSES_INFERRED, NOT_ENFORCED, SEEDED}
+    assert len([w for w in warned if w.category is PrivacyLeakWarning]) == 4
+    with pytest.warns(PrivacyLeakWarning, match="y_bounds"):
+        regressor = LumberjackRegressor(domain=DOMAIN).fit(frame, frame["age"])
+    assert regressor.guarantee_.caveats == (BOUNDS_INFERRED,)
+    assert classifier().fit(frame, y).guarantee_.caveats == ()
+    assert classifier(accounting="paper").fit(frame, y).guarantee_.caveats == (NOT_PROVED,)
+
+
+def test_types_that_tell_everything_need_no_caveat():
+    X = pl.DataFrame(
+        {"flag": [True, False] * 300, "level": pl.Series(["lo"] * 600, dtype=pl.Enum(["lo", "hi"]))}
+    )
+    model = LumberjackClassifier(classes=[0, 1]).fit(X, [0, 1] * 300)
+    assert model.guarantee_.caveats == ()
+
+
+def test_paper_settings():
+    model = LumberjackClassifier.paper(2.0, domain=DOMAIN)
+    assert model.get_params() == {
+        **LumberjackClassifier().get_params(),
+        "epsilon": 2.0,
+        "domain": DOMAIN,
+        "n_estimators": 30,
+        "leaf": "exponential",
+        "accounting": "paper",
+        "structure_share": 0.75,
+    }
+    frame, y = table()
+    fitted = LumberjackClassifier.paper(8.0, domain=DOMAIN, classes=["no", "yes"]).fit(frame, y)
+    assert fitted.score(frame, y) > 0.9
+    assert fitted.guarantee_.theorem == NOT_PROVED
+
+
+@pytest.mark.parametrize("leaf", ["counts", "majority"])
+def test_leaf_kinds_and_proper_probabilities(leaf):
+    frame, y = table()
+    model = classifier(leaf=leaf).fit(frame, y)
+    proba = model.predict_proba(frame)
+    assert (proba >= 0).all()
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+    assert np.array_equal(model.predict(frame), model.classes_[proba.argmax(axis=1)])
+    assert model.score(frame, y) > 0.9
+
+
+def test_class_weight_moves_votes_and_costs_nothing():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.uniform(0, 1, 8000)})
+    y = (rng.random(8000) < 0.1 + 0.2 * (X["x"] > 0.5)).astype(int)
+    settings = {"epsilon": 4.0, "domain": {"x": (0, 1)}, "classes": [0, 1], "max_depth": 30}
+    plain = LumberjackClassifier(**settings).fit(X, y)
+    balanced = LumberjackClassifier(**settings, class_weight="balanced").fit(X, y)
+    heavy = LumberjackClassifier(**settings, class_weight={1: 100.0}).fit(X, y)
+    assert plain.predict(X).sum() == 0
+    assert 0.3 < balanced.predict(X).mean() < 0.7
+    assert heavy.predict(X).all()
+    assert balanced.guarantee_ == plain.guarantee_
+
+
+def test_feature_weights_are_public_chances():
+    frame, y = table()
+    model = classifier(feature_weights={"city": 0.0, "member": 0.0}).fit(frame, y)
+    assert {int(f) for tree in model.forest_.trees for f in tree.feature} == {-1, 0}
+    for bad in ({"town": 1.0}, [1.0], [0, 0, 0], [-1, 1, 1]):
+        with pytest.raises(ValueError, match="feature_weights"):
+            classifier(feature_weights=bad).fit(frame, y)
+
+
+def test_regression():
+    frame, _ = table(10_000)
+    y = frame["age"] + 30 * (frame["city"] == "Kiel")
+    model = LumberjackRegressor(8.0, domain=DOMAIN, y_bounds=(0, 130)).fit(frame, y)
+    assert model.score(frame, y) > 0.9
+    assert model.predict(frame).min() >= 0
+    assert model.predict(frame).max() <= 130
+    assert model.guarantee_.leaf == "mean"
+    assert 0.999e-6 < model.guarantee_.verify() <= 1e-6
+    with pytest.raises(ValueError, match="y contains NaN"):
+        model.fit(frame, y.where(y > 5))
+
+
+# One seed, one forest
+
+
+@ignore_leaks
+@pytest.mark.parametrize("kind", ["classifier", "paper", "regressor"])
+def test_one_seed_gives_one_forest(kind):
+    frame, y = table(4000)
+    if kind == "regressor":
+        y = frame["age"].to_numpy()
+
+    def fitted(X, y, n_jobs=None):
+        if kind == "regressor":
+            model = LumberjackRegressor(
+                4.0, domain=DOMAIN, y_bounds=(0, 100), random_state=5, n_jobs=n_jobs
+            )
+        elif kind == "paper":
+            model = LumberjackClassifier.paper(
+                4.0, domain=DOMAIN, classes=["no", "yes"], random_state=5, n_jobs=n_jobs
+            )
+        else:
+            model = classifier(random_state=5, n_jobs=n_jobs)
+        return model.fit(X, y).predict(frame)
+
+    one = fitted(frame, y)
+    shuffle = np.random.default_rng(0).permutation(len(y))
+    assert np.array_equal(one, fitted(frame, y, n_jobs=3))
+    assert np.array_equal(one, fitted(frame.iloc[shuffle], y[shuffle]))
+
+
+def test_without_a_seed_every_forest_is_new():
+    frame, y = table(4000)
+    first, second = (classifier().fit(frame, y) for _ in range(2))
+    assert not np.array_equal(first.predict_proba(frame), second.predict_proba(frame))
+
+
+# Persons
+
+
+@ignore_leaks
+def test_rows_per_person_are_enforced_at_random():
+    frame, y = table(3000)
+    people = np.repeat(np.arange(300), 10)
+    model = classifier(rows_per_person=3, epsilon=50.0, max_depth=1)
+    counts = []
+    for _ in range(3):
+        fitted = clone(model).fit(frame, y, person_ids=people)
+        assert fitted.guarantee_.unit == "person"
+        assert fitted.guarantee_.caveats == ()
+        counts.append(np.mean([v.sum() for v in fitted.forest_.values]))
+    assert abs(np.mean(counts) - 900) < 10  # 300 people with 3 rows each, with little noise
+    seeded = [
+        clone(model)
+        .set_params(random_state=1)
+        .fit(frame.iloc[o], y[o], person_ids=people[o])
+        .predict_proba(frame)
+        for o in (np.arange(3000), np.random.default_rng(1).permutation(3000))
+    ]
+    np.testing.assert_array_equal(*seeded)
+    with pytest.raises(ValueError, match="X and person_ids have different numbers of rows"):
+        model.fit(frame, y, person_ids=people[:-1])
+
+
+# Nothing private leaks
+
+
+def reachable(thing, path="model", seen=None):
+    """Every value that can be reached from an object, with the way to it."""
+    seen = set() if seen is None else seen
+    if id(thing) in seen:
+        return
+    seen.add(id(thing))
+    yield path, thing
+    if isinstance(thing, dict):
+        for key, value in thing.items():
+            yield from reachable(value, f"{path}[{key!r}]", seen)
+    elif isinstance(thing, list | tuple | set | frozenset):
+        for i, value in enumerate(thing):
+            yield from reachable(value, f"{path}[{i}]", seen)
+    elif not isinstance(thing, np.ndarray | str | bytes | int | float | types.FunctionType | type):
+        yield from reachable(getattr(thing, "__dict__", {}), path, seen)
+
+
+RELEASED = ("forest_", "guarantee_")
+
+
+@ignore_leaks
+@pytest.mark.parametrize("kind", ["counts", "majority", "exponential", "mean"])
+def test_neighbours_with_the_same_noise_differ_in_released_values_only(kind):
+    """A planted record must not show in any attribute but the noisy values and the splits they chose."""
+    frame, y = table(3000)
+    more = pd.concat([frame, pd.DataFrame({"age": [99.123456], "city": ["Trier"], "member": [True]})])
+    if kind == "mean":
+        model = LumberjackRegressor(
+            4.0, domain=DOMAIN, y_bounds=(0, 100), n_estimators=4, random_state=3
+        )
+        y, y_more = frame["age"], more["age"]
+    else:
+        accounting = "paper" if kind == "exponential" else "joint"
+        model = seeded_classifier(leaf=kind, accounting=accounting, n_estimators=4)
+        y_more = np.append(y, "yes")
+    one, two = clone(model).fit(frame, y), clone(model).fit(more, y_more)
+    assert vars(one).keys() == vars(two).keys()
+    fitted = {name for name in vars(one) if name.endswith("_")}
+    assert fitted <= {"forest_", "guarantee_", "domain_", "classes_", "targets_"} | {
+        "n_features_in_",
+        "feature_names_in_",
+    }
+    for name in vars(one):
+        if name != "forest_":
+            assert pickle.dumps(getattr(one, name)) == pickle.dumps(getattr(two, name)), name
+    assert one.guarantee_ == two.guarantee_
+    kinds = {type(v) for _, v in reachable(one)}
+    allowed = {dict, list, tuple, str, int, float, bool, type(None), np.ndarray, np.str_}
+    assert kinds - allowed <= {
+        type(one),
+        type(one.forest_),
+        type(one.forest_.trees[0]),
+        Domain,
+        Guarantee,
+    } | {type(k) for k in DOMAIN.kinds} | {type(getattr(one, "targets_", None))}
+    for path, value in reachable(one):
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            assert value not in (3000, 3001, 99.123456), path
+    for model in (one, two):
+        payload = pickle.dumps(model)
+        assert b"99.123" not in payload
+        assert "3000" not in repr(model)
+        numbers = {op[1] for op in pickletools.genops(io.BytesIO(payload)) if isinstance(op[1], int)}
+        assert not numbers & {3000, 3001}
+    if kind in ("counts", "mean"):  # whole numbers with noise: no exact count survives
+        assert all(np.array_equal(v, np.rint(v)) for v in one.forest_.values)
+
+
+@ignore_leaks
+def test_leaf_values_are_counts_plus_the_promised_noise():
+    frame, y = table(5000)
+    model = classifier(epsilon=8.0, n_estimators=50, max_depth=30).fit(frame, y)
+    leaves = model.apply(frame)
+    target = (y == "yes").astype(int)
+    noise = []
+    for t, values in enumerate(model.forest_.values):
+        exact = np.zeros_like(values)
+        np.add.at(exact, (leaves[:, t], target), 1)
+        noise.append((values - exact).ravel())
+    noise = np.concatenate(noise)
+    assert len(noise) > 1000
+    assert noise.std() == pytest.approx(model.guarantee_.leaf_noise, rel=0.1)
+
+
+def test_guarantee_is_the_plan():
+    from lumberjack import plan
+
+    frame, y = table(500)
+    assert classifier().fit(frame, y).guarantee_ == plan(4.0, 1e-6, 8, 100)
+    promise = classifier(threshold=200).fit(frame, y).guarantee_
+    assert promise == plan(4.0, 1e-6, 8, 100, threshold=200)
+    assert dataclasses.replace(promise, threshold_noise=1.0).verify() > promise.delta
+
+
+def test_toy_data():
+    X, y, domain = make_toy(scale=1000)
+    model = LumberjackClassifier(2.0, n_estimators=25, domain=domain, classes=[0, 1, 2], leaf="majority")
+    assert model.fit(X, y).score(X, y) > 0.9

@@ -1,0 +1,82 @@
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy import stats
+
+from lumberjack.guarantee import SUM_BOUND
+from lumberjack.leaves import Targets, noisy_counts, noisy_labels, noisy_sums, pool, votes
+from lumberjack.noise import Bits, ExponentialChoice, RoundedGaussian
+
+N = 100_000
+KEYS = np.arange(N, dtype=np.uint64)
+
+
+def test_noisy_counts_have_independent_noise_in_every_cell():
+    counts = np.tile([5, 0, 900], (N, 1))
+    noise = noisy_counts(counts, RoundedGaussian(30.0), Bits(1), KEYS) - counts
+    for c in range(3):
+        assert (
+            stats.kstest((noise[:, c] + stats.uniform(-0.5).rvs(N, random_state=c)) / 30, "norm").pvalue
+            > 1e-6
+        )
+    assert np.abs(np.corrcoef(noise.T) - np.eye(3)).max() < 0.02
+
+
+def test_noisy_majority_is_the_largest_noisy_count():
+    counts = np.tile([100, 90], (N, 1))
+    labels = noisy_labels(counts, RoundedGaussian(20.0), Bits(2), KEYS)
+    assert set(map(tuple, labels)) == {(1.0, 0.0), (0.0, 1.0)}
+    p = stats.norm.cdf(10 / (20 * math.sqrt(2)))  # rounding moves it by less than the test can see
+    assert abs(labels[:, 0].mean() - p) < 0.01
+
+
+@pytest.mark.parametrize("bits", [Bits(3), Bits()], ids=["seeded", "system"])
+def test_exponential_choice_has_its_probabilities(bits):
+    exponent, counts = 0.02, [100, 130, 0, 60]
+    weights = np.exp(exponent * np.array(counts))
+    chosen = ExponentialChoice(exponent).draw(np.tile(counts, (N, 1)), bits, KEYS)
+    observed = np.bincount(chosen, minlength=4)
+    assert stats.chisquare(observed, weights / weights.sum() * N).pvalue > 1e-6
+
+
+def test_exponential_choice_next_to_a_boundary_is_settled_exactly():
+    exponent, counts = 0.1, np.array([[40, 30, 35]])
+    with mp.workdps(80):
+        weights = [mp.exp(mp.mpf(exponent) * (int(c) - 40)) for c in counts[0]]
+        first = weights[0] / mp.fsum(weights)
+        for side, expected in ((-1, 0), (1, 1)):
+            u = int((first + side * mp.mpf(10) ** -30) * mp.mpf(2) ** 191)
+            script = [(u >> 128) << 1, (u >> 64) & (2**64 - 1), u & (2**64 - 1)]
+
+            class Scripted(Bits):
+                def words(self, size, keys, purpose, position=0, script=script):
+                    return np.full(size, script[position], dtype=np.uint64)
+
+            assert ExponentialChoice(exponent).draw(counts, Scripted(), None).tolist() == [expected]
+
+
+def test_targets_stay_inside_their_grid():
+    targets = Targets(10.0, 30.0)
+    codes = targets.encode(np.array([-1e9, 10.0, 20.0, 30.0, 1e9, 25.0]))
+    assert codes.tolist() == [-SUM_BOUND, -SUM_BOUND, 0, SUM_BOUND, SUM_BOUND, SUM_BOUND // 2]
+    np.testing.assert_allclose(targets.decode(codes.astype(float)), [10, 10, 20, 30, 30, 25], atol=0.01)
+
+
+def test_noisy_sums_use_separate_noise():
+    noise = RoundedGaussian(10.0), RoundedGaussian(5000.0)
+    released = noisy_sums(np.full(N, 77), np.full(N, 4), noise, Bits(4), KEYS)
+    assert abs((released[:, 0] - 4).std() - 10) < 0.2
+    assert abs((released[:, 1] - 77).std() - 5000) < 60
+    assert abs(np.corrcoef(released.T)[0, 1]) < 0.02
+
+
+def test_votes_weigh_proportions_by_the_fourth_root_of_the_size():
+    said = votes(np.array([[16.0, 0.0], [-5.0, 1.0], [-3.0, -2.0], [8.0, 8.0]]))
+    np.testing.assert_allclose(said, [[2, 0], [0, 1], [0, 0], [1, 1]])
+
+
+def test_pooling_adds_over_trees():
+    values = [np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[10.0, 20.0]])]
+    np.testing.assert_allclose(pool(values, np.array([[0, 0], [1, 0]])), [[11, 22], [13, 24]])

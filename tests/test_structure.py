@@ -1,0 +1,112 @@
+"""Random splits against a plain-Python account of what a split may be."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lumberjack import Domain
+from lumberjack.domain import CELLS, MISSING, OTHER
+from lumberjack.structure import (
+    LEFT,
+    NO_SPLIT,
+    RIGHT,
+    Features,
+    child_key,
+    choose_split,
+    goes_left,
+    root_keys,
+)
+
+DOMAIN = Domain({"n": (0, 1), "c": ["a", "b", "c"], "m": (5, 9), "one": (3, 3)})
+
+
+def split(features, key, path=()):
+    """Split of the node reached by ``path``, (feature, cut, side) from the root."""
+    n = len(path)
+    up = np.arange(-1, n, dtype=np.int32)
+    side = np.array([0, *(s for _, _, s in path)], dtype=np.int8)
+    feature = np.array([*(f for f, _, _ in path), NO_SPLIT], dtype=np.int32)
+    cut = np.array([*(c for _, c, _ in path), 0], dtype=np.int64)
+    return choose_split(
+        n, key, features.sizes, features.categorical, features.chances, up, side, feature, cut
+    )
+
+
+def keys(n, seed=0):
+    return root_keys(seed, n)
+
+
+def test_features_are_uniform_over_columns_that_can_be_split():
+    """Columns, not categories; and never the column with a single value. Alarm rate 1e-6."""
+    features = Features.of(DOMAIN)
+    chosen = [split(features, k)[0] for k in keys(30_000)]
+    counts = np.bincount(chosen, minlength=4)
+    assert counts[3] == 0
+    assert stats.chisquare(counts[:3]).pvalue > 1e-6
+
+
+def test_weights_are_the_chances():
+    features = Features.of(DOMAIN, np.array([1.0, 3.0, 0.0, 5.0]))
+    counts = np.bincount([split(features, k)[0] for k in keys(20_000)], minlength=4)
+    assert counts[2] == counts[3] == 0
+    assert stats.chisquare(counts[:2], np.array([0.25, 0.75]) * 20_000).pvalue > 1e-6
+
+
+def test_cuts_are_uniform_in_the_current_range():
+    features = Features.of(Domain({"n": (0, 1)}))
+    low, high = CELLS // 4, CELLS // 2
+    path = ((0, high, LEFT), (0, low, RIGHT))
+    cuts = np.array([split(features, k, path)[1] for k in keys(20_000)])
+    assert cuts.min() > low
+    assert cuts.max() < high
+    assert stats.kstest((cuts - low - 1) / (high - low - 1), "uniform").pvalue > 1e-6
+
+
+def test_categories_are_uniform_over_those_no_ancestor_used():
+    features = Features.of(Domain({"c": list("abcde")}))
+    path = ((0, 1, RIGHT), (0, 3, RIGHT))
+    counts = np.bincount([split(features, k, path)[1] for k in keys(20_000)], minlength=5)
+    assert counts[1] == counts[3] == 0
+    assert stats.chisquare(counts[[0, 2, 4]]).pvalue > 1e-6
+
+
+def test_missing_values_take_a_fair_coin():
+    features = Features.of(Domain({"n": (0, 1)}))
+    lefts = sum(split(features, k)[2] for k in keys(20_000))
+    assert stats.binomtest(int(lefts), 20_000).pvalue > 1e-6
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ((0, 0, LEFT),),  # a single category is left
+        ((0, 0, RIGHT), (0, 1, RIGHT)),  # all are used
+    ],
+)
+def test_a_node_with_nothing_left_stops(path):
+    features = Features.of(Domain({"c": ["a", "b"], "one": (3, 3)}))
+    assert split(features, keys(1)[0], path)[0] == NO_SPLIT
+
+
+def test_a_rare_chance_is_found():
+    """One column in 500 has room: no number of random tries may miss it."""
+    columns = {f"c{i}": (1, 1) for i in range(499)}
+    features = Features.of(Domain({**columns, "n": (0, 1)}))
+    assert {split(features, k)[0] for k in keys(50)} == {499}
+
+
+def test_structure_is_a_function_of_the_seed():
+    assert np.array_equal(root_keys(7, 5), root_keys(7, 9)[:5])
+    assert not np.array_equal(root_keys(7, 5), root_keys(8, 5))
+    assert not np.array_equal(root_keys(None, 5), root_keys(None, 5))
+    assert len({int(child_key(k, side)) for k in keys(1000) for side in (LEFT, RIGHT)}) == 2000
+
+
+def test_which_way_values_go():
+    assert goes_left(3, 3, False, False)
+    assert not goes_left(4, 3, False, True)
+    assert goes_left(MISSING, 3, False, True)
+    assert not goes_left(MISSING, 3, False, False)
+    assert goes_left(2, 2, True, False)
+    assert not goes_left(1, 2, True, True)
+    assert not goes_left(OTHER, 2, True, True)
