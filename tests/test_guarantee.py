@@ -14,6 +14,7 @@ PLANS = {
     "paper": plan(1.0, 1e-6, 30, accounting="paper", leaf="exponential"),
     "paper counts": plan(0.5, 1e-6, 50, accounting="paper"),
     "majority": plan(4.0, 1e-8, 10, 30, leaf="majority", structure_share=0.3),
+    "mean": plan(1.0, 1e-6, leaf="mean"),
     "person": plan(2.0, 1e-5, rows_per_person=4, threshold=900),
     "sparse": plan_heavy_hitters(1.0, 1e-6, 32),
     "sparse counts": plan_heavy_hitters(1.0, 1e-6, 32, counts=True, threshold=500.5),
@@ -71,6 +72,16 @@ def test_an_auditor_of_every_other_kind(name, m, k, r):
         promise.epsilon, m, promise.threshold_noise, promise.cutoff, k, leaf_noise, r
     )
     assert promise.verify() == pytest.approx(float(exact), rel=1e-11)
+
+
+def test_an_auditor_of_means():
+    """A record moves a leaf's count by 1 and its sum by at most sum_bound."""
+    promise = PLANS["mean"]
+    both = (1 / promise.leaf_noise**2 + (promise.sum_bound / promise.sum_noise) ** 2) ** -0.5
+    exact = reference.joint_delta(1.0, 140, promise.threshold_noise, promise.cutoff, 20, both)
+    assert promise.verify() == pytest.approx(float(exact), rel=1e-11)
+    worse = dataclasses.replace(promise, sum_noise=promise.sum_noise * 0.99)
+    assert worse.verify() > promise.delta
 
 
 def test_an_auditor_of_the_paper_mode():
@@ -134,6 +145,12 @@ def test_a_record_that_contradicts_itself_promises_nothing(change):
         ("paper", {"leaf_noise": None}),
         ("paper", {"queries_per_record": 10**18}),
         ("person", {"method": "two-sided"}),
+        ("default", {"sum_noise": 1e-9, "sum_bound": 4096}),
+        ("default", {"leaf": "anything"}),
+        ("mean", {"sum_noise": None}),
+        ("mean", {"sum_bound": None}),
+        ("mean", {"sum_bound": 0}),
+        ("mean", {"sum_noise": -5.0}),
         ("person", {"method": "gaussian", "cutoff": None, "cut": -1}),
     ],
 )

@@ -57,6 +57,25 @@ def test_exponential_choice_next_to_a_boundary_is_settled_exactly():
             assert ExponentialChoice(exponent).draw(counts, Scripted(), None).tolist() == [expected]
 
 
+@pytest.mark.parametrize("word", [2**64 - 1, 2**64 - 2, 2**64 - 700])
+def test_exponential_choice_at_the_very_end_is_still_a_class(word):
+    """63 bits next to 1 round up to it as a float: they must be settled exactly."""
+
+    class Last(Bits):
+        def words(self, size, keys, purpose, position=0):
+            return np.full(size, word if position == 0 else 0, dtype=np.uint64)
+
+    assert ExponentialChoice(1.0).draw(np.array([[5, 5]]), Last(), None).tolist() == [1]
+    assert ExponentialChoice(1.0).draw(np.array([[1000, 0]]), Last(), None).tolist() == [0]
+
+
+def test_targets_are_bounded_whatever_comes():
+    wild = np.array([-1e308, 1e308, 0.0, np.nan])
+    with np.errstate(all="ignore"):
+        codes = Targets(-1e308, 1e308).encode(wild)
+    assert np.abs(codes).max() <= SUM_BOUND
+
+
 def test_targets_stay_inside_their_grid():
     targets = Targets(10.0, 30.0)
     codes = targets.encode(np.array([-1e9, 10.0, 20.0, 30.0, 1e9, 25.0]))

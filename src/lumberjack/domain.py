@@ -40,7 +40,7 @@ class Numeric:
     temporal: bool = False
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low <= self.high):
+        if not (math.isfinite(self.high - self.low) and self.low <= self.high):
             raise ValueError(
                 f"a range needs finite bounds, low <= high, got ({self.low:g}, {self.high:g})"
             )
@@ -107,7 +107,8 @@ class Column:
     def items(self) -> list[Any]:
         """Plain Python values; None where the library marks a missing one."""
         if isinstance(self.values, np.ndarray):
-            return list(self.values.tolist())
+            times = self.values.dtype.kind == "M"
+            return list((self.values.astype("datetime64[us]") if times else self.values).tolist())
         absent = self.values.is_null()
         if not absent.any():
             return list(self.values.to_list())
@@ -132,11 +133,8 @@ class Column:
 
     def timestamps(self, name: str) -> NDArray[np.float64]:
         """Seconds since 1970, NaN where missing."""
-        values = self.values
-        if isinstance(values, np.ndarray) and values.dtype.kind == "M":
-            values = values.astype("datetime64[us]")
         try:
-            return np.array([_seconds(v) for v in Column(values).items()], dtype=np.float64)
+            return np.array([_seconds(v) for v in self.items()], dtype=np.float64)
         except (TypeError, ValueError, AttributeError):
             raise TypeError(f"column {name!r} must hold dates: its domain is a range of dates") from None
 
@@ -347,8 +345,8 @@ def _infer_column(column: Column) -> tuple[Kind, bool]:
     """A column's kind as its values suggest; False when the type alone tells (booleans, Enum)."""
     values = column.values
     if not isinstance(values, np.ndarray):
-        if values.dtype == nw.Boolean:
-            return Categorical((False, True), bool(values.is_null().any())), bool(values.is_null().any())
+        if values.dtype == nw.Boolean:  # whether a value is missing is up to the data: always allow it
+            return Categorical((False, True), missing=True), False
         if isinstance(values.dtype, nw.Enum):
             return Categorical(tuple(values.cat.get_categories().to_list())), False
     elif values.dtype.kind == "b":

@@ -14,10 +14,9 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import check_array, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from lumberjack.accounting.checks import check_real
 from lumberjack.domain import Codes, Domain, columns_of
 from lumberjack.engines.local import prune
 from lumberjack.guarantee import (
@@ -32,18 +31,29 @@ from lumberjack.guarantee import (
     PrivacyLeakWarning,
     plan,
 )
+from lumberjack.inputs import (
+    as_domain,
+    check_bounds,
+    check_classes,
+    check_lengths,
+    check_names,
+    encode_labels,
+    encode_rows,
+    limit_rows,
+    read_people,
+    read_table,
+    read_target,
+    refuse_unknown,
+)
 from lumberjack.leaves import Targets, noisy_counts, noisy_labels, noisy_sums, pool, votes
 from lumberjack.noise import (
     Bits,
     ExponentialChoice,
-    Purpose,
     RoundedGaussian,
     ThresholdCoin,
     Words,
-    mix_keys,
     seed_from,
 )
-from lumberjack.paths import hash_label
 from lumberjack.structure import Features, root_keys
 from lumberjack.tree import Forest, Tree
 
@@ -65,6 +75,11 @@ class _Lumberjack(BaseEstimator):  # type: ignore[misc]
             raise ValueError('splits="guided" is not available yet; use splits="random"')
         if self.domain is not None and not isinstance(self.domain, Domain | Mapping):
             raise TypeError(f"domain must be a Domain, a dict or None, got {type(self.domain).__name__}")
+        if self.domain is not None:
+            self._weights(as_domain(self.domain))
+        if self.n_jobs is not None:
+            check_real("n_jobs", self.n_jobs)
+            effective_n_jobs(self.n_jobs)
         return plan(
             self.epsilon,
             self.delta,
@@ -77,28 +92,19 @@ class _Lumberjack(BaseEstimator):  # type: ignore[misc]
             rows_per_person=self.rows_per_person,
         )
 
-    def _read(self, X: Any) -> Any:
-        """A frame as it is; anything else as a 2-D array."""
-        names, _ = columns_of(X) if hasattr(X, "columns") or hasattr(X, "column_names") else (None, [])
-        if names is not None:
-            return X
-        return check_array(X, dtype=None, ensure_all_finite=False, estimator=self)
-
-    def _learn_columns(self, X: Any) -> tuple[Domain, Features, list[str]]:
-        """The domain, given or inferred, and scikit-learn's attributes about columns."""
+    def _columns(self, X: Any) -> tuple[dict[str, Any], Domain, Features, list[str]]:
+        """scikit-learn's attributes about columns, and the domain, given or inferred."""
         names, columns = columns_of(X)
-        self.n_features_in_ = len(columns)
-        if hasattr(self, "feature_names_in_"):
-            delattr(self, "feature_names_in_")
+        learned: dict[str, Any] = {"n_features_in_": len(columns)}
         if names is not None:
-            self.feature_names_in_: NDArray[Any] = np.array(names, dtype=object)
+            learned["feature_names_in_"] = np.array(names, dtype=object)
         caveats = []
         if self.domain is None:
             domain, private = Domain._infer(X)
             caveats = [DOMAIN_INFERRED] if private else []
         else:
-            domain = self.domain if isinstance(self.domain, Domain) else Domain(self.domain)
-        return domain, Features.of(domain, self._weights(domain)), caveats
+            domain = as_domain(self.domain)
+        return learned, domain, Features.of(domain, self._weights(domain)), caveats
 
     def _weights(self, domain: Domain) -> Floats | None:
         given = self.feature_weights
@@ -144,25 +150,34 @@ class _Lumberjack(BaseEstimator):  # type: ignore[misc]
                     print(f"[{type(self).__name__}] tree {done} of {guarantee.n_estimators}")
         return Forest(tuple(t for t, _ in grown), tuple(v for _, v in grown), features.categorical)
 
-    def _finish(self, guarantee: Guarantee, domain: Domain, forest: Forest, caveats: list[str]) -> None:
+    def _finish(self, guarantee: Guarantee, caveats: list[str], **learned: Any) -> None:
+        """Keep what was released, all at once: a fit that failed has changed nothing."""
         for caveat in caveats:
             warnings.warn(f"not private without reserve: {caveat}", PrivacyLeakWarning, stacklevel=3)
-        self.guarantee_ = dataclasses.replace(guarantee, caveats=guarantee.caveats + tuple(caveats))
-        self.domain_ = domain
-        self.forest_ = forest
+        if hasattr(self, "feature_names_in_") and "feature_names_in_" not in learned:
+            delattr(self, "feature_names_in_")
+        learned["guarantee_"] = dataclasses.replace(
+            guarantee, caveats=guarantee.caveats + tuple(caveats)
+        )
+        for name, value in learned.items():
+            setattr(self, name, value)
 
     def _leaves(self, X: Any) -> NDArray[np.int32]:
         check_is_fitted(self)
-        X = self._read(X)
+        X = read_table(X)
         names, columns = columns_of(X)
         if names is None and len(columns) != self.n_features_in_:
             raise ValueError(
                 f"X has {len(columns)} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input"
             )
-        if names is not None and hasattr(self, "feature_names_in_"):
-            _check_names(names, list(self.feature_names_in_))
-        return self.forest_.apply(self.domain_.encode(X))
+        fitted = list(getattr(self, "feature_names_in_", []))
+        if names is not None and fitted:
+            check_names(names, fitted)
+        elif fitted:  # an array has the columns in the order of the frame in fit
+            X = X[:, [fitted.index(name) for name in self.domain_]]
+        released: Forest = self.forest_
+        return released.apply(self.domain_.encode(X))
 
     def apply(self, X: Any) -> NDArray[np.int32]:
         """Leaf of each row in each tree, shape (n_rows, n_estimators)."""
@@ -174,65 +189,6 @@ class _Lumberjack(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
-
-
-def _encode(domain: Domain, X: Any) -> Codes:
-    codes = domain.encode(X)
-    if not len(codes):
-        raise ValueError("X must have at least one row")
-    return codes
-
-
-def _check_names(names: list[str], fitted: list[str]) -> None:
-    missing, surplus = sorted(set(fitted) - set(names)), sorted(set(names) - set(fitted))
-    if missing or surplus:
-        message = "The feature names should match those that were passed during fit.\n"
-        if surplus:
-            message += "Feature names unseen at fit time:\n" + "".join(f"- {n}\n" for n in surplus)
-        if missing:
-            message += "Feature names seen at fit time, yet now missing:\n"
-            message += "".join(f"- {n}\n" for n in missing)
-        raise ValueError(message)
-
-
-def _refuse(fit_params: dict[str, Any]) -> None:
-    """Explain why weights of single rows are not offered; anything else is unknown."""
-    if "sample_weight" in fit_params:
-        raise TypeError(
-            "sample_weight is not supported: a row that counts twice would need twice the noise; "
-            "use class_weight, or repeat rows and set rows_per_person"
-        )
-    if fit_params:
-        raise TypeError(f"fit got unexpected arguments: {', '.join(sorted(fit_params))}")
-
-
-def _check_lengths(n: int, **others: Any) -> None:
-    for name, values in others.items():
-        if len(values) != n:
-            raise ValueError(f"X and {name} have different numbers of rows")
-
-
-def _limit_rows(codes: Codes, target: NDArray[Any], person_ids: Any, r: int, bits: Bits) -> NDArray[Any]:
-    """Rows to keep so that nobody has more than ``r``: a random choice for each person.
-
-    Formal guarantees
-    -----------------
-    The rows kept of one person depend on that person's rows alone, so adding or removing a person
-    changes at most ``r`` of all kept rows.
-    """
-    people = np.asarray(person_ids).reshape(-1).tolist()
-    number: dict[Any, int] = {}
-    person = np.array([number.setdefault(p, len(number)) for p in people], dtype=np.int64)
-    keys = None
-    if bits.seed is not None:  # by what a row holds, never by where it stands
-        keys = np.array([hash_label(p) for p in number], dtype=np.uint64)[person]
-        for column in (*codes.T, np.unique(target, return_inverse=True)[1]):
-            keys = mix_keys(keys, column.astype(np.uint64))
-    lots = bits.words(len(person), keys, Purpose.PERSON)
-    order = np.lexsort((lots, person))
-    sorted_person = person[order]
-    first = np.searchsorted(sorted_person, sorted_person)
-    return np.sort(order[np.arange(len(order)) - first < r])
 
 
 class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
@@ -361,29 +317,29 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
         ``person_ids``, shape (n_rows,), says whose row each is: rows beyond ``rows_per_person`` are
         dropped at random.
         """
-        _refuse(fit_params)
+        refuse_unknown(fit_params)
         if self.leaf not in ("counts", "majority", "exponential"):
             raise ValueError(f"leaf must be 'counts', 'majority' or 'exponential', got {self.leaf!r}")
         guarantee = self._plan(self.leaf)
         self._check_class_weight()
+        classes = None if self.classes is None else check_classes(self.classes)
         bits = Bits(seed_from(self.random_state))
-        X = self._read(X)
-        domain, features, caveats = self._learn_columns(X)
-        if y is None:
-            raise ValueError("This estimator requires y to be passed, but the target y is None")
-        labels = column_or_1d(np.asarray(y), warn=True)
-        self.classes_, target = _encode_labels(labels, self.classes)
+        X = read_table(X)
+        learned, domain, features, caveats = self._columns(X)
+        labels = read_target(y)
+        known, target = encode_labels(labels, classes)
         caveats += [CLASSES_INFERRED] if self.classes is None else []
-        codes = _encode(domain, X)
-        _check_lengths(len(codes), y=target)
+        codes = encode_rows(domain, X)
+        check_lengths(len(codes), y=target)
         if person_ids is not None:
-            _check_lengths(len(codes), person_ids=person_ids)
-            keep = _limit_rows(codes, target, person_ids, self.rows_per_person, bits)
+            people = read_people(person_ids)
+            check_lengths(len(codes), person_ids=people)
+            keep = limit_rows(codes, target, people, self.rows_per_person, bits)
             codes, target = codes[keep], target[keep]
         elif self.rows_per_person > 1:
             caveats.append(NOT_ENFORCED)
         caveats += [SEEDED] if bits.seed is not None else []
-        n_classes = len(self.classes_)
+        n_classes = len(known)
         noise: RoundedGaussian | ExponentialChoice
         if self.leaf == "exponential":
             noise = ExponentialChoice(1 / (guarantee.leaf_noise or 0.0))
@@ -398,7 +354,7 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
             return noisy_labels(counts, noise, bits, keys)
 
         forest = self._grow(codes, features, guarantee, bits, release)
-        self._finish(guarantee, domain, forest, caveats)
+        self._finish(guarantee, caveats, **learned, domain_=domain, forest_=forest, classes_=known)
         return self
 
     def _check_class_weight(self) -> None:
@@ -409,6 +365,8 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
             raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {given!r}")
         if not all(np.isfinite(w) and w >= 0 for w in given.values()):
             raise ValueError("class_weight must hold numbers of at least 0")
+        if given and not any(given.values()):
+            raise ValueError("class_weight must not be 0 for all classes")
 
     def _class_weights(self) -> Floats:
         """Weights of the classes, from parameters and released counts alone."""
@@ -444,28 +402,6 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
         """Most probable class of each row."""
         check_is_fitted(self)
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
-
-
-def _encode_labels(labels: NDArray[Any], classes: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The sorted label set and each row's place in it; errors name no value."""
-    if labels.dtype.kind == "f" and np.isnan(labels).any():
-        raise ValueError("Input y contains NaN.")
-    if labels.dtype.kind == "O" and any(v is None or v != v for v in labels.tolist()):
-        raise ValueError("Input y contains NaN.")
-    if labels.dtype.kind == "f" and np.isinf(labels).any():
-        raise ValueError("Input y contains infinity or a value too large.")
-    check_classification_targets(labels)
-    known = np.unique(labels if classes is None else np.asarray(classes))
-    if labels.dtype.kind != known.dtype.kind and (labels.dtype.kind in "US") != (
-        known.dtype.kind in "US"
-    ):
-        labels = labels.astype(object)
-    place = {label: i for i, label in enumerate(known.tolist())}
-    found = [place.get(label, -1) for label in labels.tolist()]
-    target = np.array(found, dtype=np.int64)
-    if (target < 0).any():
-        raise ValueError("y has a label that is not in classes; add it or leave those rows out")
-    return known, target
 
 
 class LumberjackRegressor(RegressorMixin, _Lumberjack):  # type: ignore[misc]
@@ -532,30 +468,33 @@ class LumberjackRegressor(RegressorMixin, _Lumberjack):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, person_ids: Any = None, **fit_params: Any) -> Self:
         """Train on a table, shape (n_rows, n_columns), and its targets, shape (n_rows,)."""
-        _refuse(fit_params)
+        refuse_unknown(fit_params)
         guarantee = self._plan("mean")
-        bounds = None if self.y_bounds is None else _check_bounds(self.y_bounds)
+        bounds = None if self.y_bounds is None else check_bounds(self.y_bounds)
         bits = Bits(seed_from(self.random_state))
-        X = self._read(X)
-        domain, features, caveats = self._learn_columns(X)
-        if y is None:
-            raise ValueError("This estimator requires y to be passed, but the target y is None")
-        values = column_or_1d(np.asarray(y), warn=True)
+        X = read_table(X)
+        learned, domain, features, caveats = self._columns(X)
+        values = read_target(y)
         try:
             values = values.astype(np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ValueError("y must hold numbers") from None
         if not np.isfinite(values).all():
             raise ValueError("Input y contains NaN or infinity.")
         if bounds is None:
             caveats.append(BOUNDS_INFERRED)
-        codes = _encode(domain, X)
-        _check_lengths(len(codes), y=values)
-        self.targets_ = Targets(*(bounds or (float(values.min()), float(values.max()))))
-        target = self.targets_.encode(values)
+        codes = encode_rows(domain, X)
+        check_lengths(len(codes), y=values)
+        if bounds is None:
+            bounds = float(values.min()), float(values.max())
+            if not np.isfinite(bounds[1] - bounds[0]):
+                raise ValueError("y spans too wide a range; give y_bounds")
+        targets = Targets(*bounds)
+        target = targets.encode(values)
         if person_ids is not None:
-            _check_lengths(len(codes), person_ids=person_ids)
-            keep = _limit_rows(codes, target, person_ids, self.rows_per_person, bits)
+            people = read_people(person_ids)
+            check_lengths(len(codes), person_ids=people)
+            keep = limit_rows(codes, target, people, self.rows_per_person, bits)
             codes, target = codes[keep], target[keep]
         elif self.rows_per_person > 1:
             caveats.append(NOT_ENFORCED)
@@ -569,7 +508,7 @@ class LumberjackRegressor(RegressorMixin, _Lumberjack):  # type: ignore[misc]
             return noisy_sums(sums, counts, noise, bits, keys)
 
         forest = self._grow(codes, features, guarantee, bits, release)
-        self._finish(guarantee, domain, forest, caveats)
+        self._finish(guarantee, caveats, **learned, domain_=domain, forest_=forest, targets_=targets)
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -582,14 +521,5 @@ class LumberjackRegressor(RegressorMixin, _Lumberjack):  # type: ignore[misc]
         floor = (self.guarantee_.leaf_noise or 0.0) * len(self.forest_.trees) ** 0.5
         count = pooled[:, 0]
         means = np.where(count > floor, pooled[:, 1] / np.maximum(count, max(floor, 1.0)), prior)
-        return self.targets_.decode(means)
-
-
-def _check_bounds(bounds: Any) -> tuple[float, float]:
-    try:
-        low, high = (float(v) for v in bounds)
-    except (TypeError, ValueError):
-        raise ValueError(f"y_bounds must be a (low, high) pair of numbers, got {bounds!r}") from None
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise ValueError(f"y_bounds must be finite with low < high, got ({low:g}, {high:g})")
-    return low, high
+        targets: Targets = self.targets_
+        return targets.decode(means)

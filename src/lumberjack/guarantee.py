@@ -149,6 +149,9 @@ class Guarantee:
 
     def _consistent(self) -> bool:
         trees = check_count("n_estimators", self.n_estimators)
+        means = (self.leaf == "mean", self.sum_noise is not None, self.sum_bound is not None)
+        if self.leaf not in get_args(Leaf) or any(means) != all(means):
+            return False
         proper_unit = (self.unit == "row") == (self.rows_per_person == 1)
         if not proper_unit or self.neighbours != "add/remove":
             return False

@@ -73,7 +73,8 @@ class Targets:
         """Clip to the bounds and round to the grid: integers from -SUM_BOUND to SUM_BOUND."""
         half = (self.high - self.low) / 2 or 1.0
         place = (np.clip(y, self.low, self.high) - self.centre) / half * SUM_BOUND
-        return np.clip(np.rint(place), -SUM_BOUND, SUM_BOUND).astype(np.int64)
+        # Clipped as integers, last of all: the price of a sum rests on this bound.
+        return np.clip(np.rint(place).astype(np.int64), -SUM_BOUND, SUM_BOUND)
 
     def decode(self, place: Floats) -> Floats:
         """From the grid back to targets, inside the bounds."""

@@ -288,7 +288,8 @@ class ExponentialChoice:
         # exp(-x) has relative error x 2^-52 and x e^-x < 1: each weight adds far less than 2^-40.
         slack = counts.shape[1] * _RELATIVE_ERROR
         lower = np.maximum(below - slack, 0.0) * _ONE
-        upper = np.minimum(below + slack, 1.0) * _ONE + 1
+        upper = (below + slack) * _ONE + 1
+        upper[:, -1] = np.inf  # the last class ends at 1: a U that close is settled exactly
         words = bits.words(len(counts), keys, Purpose.LABEL)
         u = (words >> np.uint64(1)).astype(np.float64)[:, None]  # rounding is far below the slack
         choice = (u >= lower).sum(axis=1)

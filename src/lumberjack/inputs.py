@@ -1,0 +1,208 @@
+"""What an estimator is given: tables, targets, labels and persons, checked and read row by row.
+
+In: whatever the caller passes. Out: plain arrays. How one row is read never depends on another, and
+errors name the kind of the problem, never a value, a row or a count.
+"""
+
+import warnings
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from lumberjack.accounting.checks import check_real
+from lumberjack.domain import Codes, Domain, columns_of
+from lumberjack.noise import Bits, Purpose, mix_keys
+from lumberjack.paths import hash_label
+
+__all__ = [
+    "as_domain",
+    "check_bounds",
+    "check_classes",
+    "check_lengths",
+    "check_names",
+    "encode_labels",
+    "encode_rows",
+    "limit_rows",
+    "read_people",
+    "read_table",
+    "read_target",
+    "refuse_unknown",
+]
+
+
+def read_table(X: Any) -> Any:
+    """A frame as it is; anything else as a 2-D array, each value by itself.
+
+    Formal guarantees
+    -----------------
+    How one row is read depends on no other row: a list becomes an array of Python objects, so that
+    a stray value in one row cannot turn the numbers of all the others into text.
+    """
+    if (hasattr(X, "columns") or hasattr(X, "column_names")) and columns_of(X)[0] is not None:
+        return X
+    if isinstance(X, list | tuple):
+        try:
+            X = np.array(X, dtype=object)
+        except ValueError:
+            raise ValueError("X must be a table: its rows have different lengths") from None
+    if isinstance(X, np.ndarray):
+        if X.dtype.kind == "c":
+            raise ValueError("Complex data not supported")
+        if X.ndim != 2:
+            raise ValueError(f"Expected 2D array, got a {X.ndim}D array instead. Reshape your data.")
+    return check_array(X, dtype=None, ensure_all_finite=False)
+
+
+def as_domain(given: Domain | Mapping[str, Any]) -> Domain:
+    """A domain, also from a dict."""
+    return given if isinstance(given, Domain) else Domain(given)
+
+
+def encode_rows(domain: Domain, X: Any) -> Codes:
+    """Codes of a table that has rows."""
+    codes = domain.encode(X)
+    if not len(codes):
+        raise ValueError("X must have at least one row")
+    return codes
+
+
+def check_names(names: list[str], fitted: list[str]) -> None:
+    """Refuse columns that are not those of ``fit``, in the words that scikit-learn uses."""
+    missing, surplus = sorted(set(fitted) - set(names)), sorted(set(names) - set(fitted))
+    if missing or surplus:
+        message = "The feature names should match those that were passed during fit.\n"
+        if surplus:
+            message += "Feature names unseen at fit time:\n" + "".join(f"- {n}\n" for n in surplus)
+        if missing:
+            message += "Feature names seen at fit time, yet now missing:\n"
+            message += "".join(f"- {n}\n" for n in missing)
+        raise ValueError(message)
+
+
+def refuse_unknown(fit_params: dict[str, Any]) -> None:
+    """Explain why weights of single rows are not offered; anything else is unknown."""
+    if "sample_weight" in fit_params:
+        raise TypeError(
+            "sample_weight is not supported: a row that counts twice would need twice the noise; "
+            "use class_weight, or repeat rows and set rows_per_person"
+        )
+    if fit_params:
+        raise TypeError(f"fit got unexpected arguments: {', '.join(sorted(fit_params))}")
+
+
+def check_lengths(n: int, **others: Any) -> None:
+    """Refuse targets or ids that do not have one value for each row."""
+    for name, values in others.items():
+        if len(values) != n:
+            raise ValueError(f"X and {name} have different numbers of rows")
+
+
+def read_people(person_ids: Any) -> list[Any]:
+    """Ids as plain values, each by itself; a missing one is refused, as it would protect nobody."""
+    listed = getattr(person_ids, "to_list", None) or getattr(person_ids, "to_pylist", None)
+    listed = listed or getattr(person_ids, "tolist", None)
+    people = list(listed() if listed else person_ids)
+    out: list[Any] = []
+    for person in people:
+        try:
+            missing = person is None or bool(person != person)
+            number = isinstance(person, float) and person.is_integer()
+            hash(person)
+        except (TypeError, ValueError):
+            raise ValueError(
+                "person_ids must hold one plain id for each row, none of them missing"
+            ) from None
+        if missing:
+            raise ValueError("person_ids has missing values; drop those rows or give them an id")
+        out.append(int(person) if number else person)
+    return out
+
+
+def limit_rows(
+    codes: Codes, target: NDArray[Any], person_ids: list[Any], r: int, bits: Bits
+) -> NDArray[Any]:
+    """Rows to keep so that nobody has more than ``r``: a random choice for each person.
+
+    Formal guarantees
+    -----------------
+    The rows kept of one person depend on that person's rows alone, so adding or removing a person
+    changes at most ``r`` of all kept rows.
+    """
+    number: dict[Any, int] = {}
+    person = np.array([number.setdefault(p, len(number)) for p in person_ids], dtype=np.int64)
+    keys = None
+    if bits.seed is not None:  # by what a row holds, never by where it stands
+        keys = np.array([hash_label(p) for p in number], dtype=np.uint64)[person]
+        for column in (*codes.T, target):
+            keys = mix_keys(keys, column.astype(np.int64).view(np.uint64))
+    lots = bits.words(len(person), keys, Purpose.PERSON)
+    order = np.lexsort((lots, person))
+    sorted_person = person[order]
+    first = np.searchsorted(sorted_person, sorted_person)
+    return np.sort(order[np.arange(len(order)) - first < r])
+
+
+def is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA answers every comparison with itself
+        return True
+
+
+def read_target(y: Any) -> NDArray[Any]:
+    """The target as a 1-D array, as it is."""
+    if y is None:
+        raise ValueError("This estimator requires y to be passed, but the target y is None")
+    values = np.asarray(y)
+    if values.dtype.kind == "c":
+        raise ValueError("Complex data not supported")
+    if values.ndim > 2 or (values.ndim == 2 and values.shape[1] != 1):
+        raise ValueError("y should be a 1d array")
+    return np.asarray(column_or_1d(values, warn=True))
+
+
+def check_classes(classes: Any) -> NDArray[Any]:
+    """The public label set, sorted: strings, or numbers and booleans."""
+    if isinstance(classes, str | bytes) or not hasattr(classes, "__iter__"):
+        raise ValueError(f"classes must be a sequence of labels, got {classes!r}")
+    labels = np.asarray(classes).tolist() if hasattr(classes, "__array__") else list(classes)
+    text = [isinstance(label, str) for label in labels]
+    plain = all(isinstance(label, str | Real) and label == label for label in labels)
+    if not labels or not plain or any(text) != all(text):
+        raise ValueError(f"classes must be all strings or all numbers, at least one, got {classes!r}")
+    return np.unique(np.array(labels))
+
+
+def encode_labels(labels: NDArray[Any], classes: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The sorted label set and each row's place in it; errors name no value."""
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError("Input y contains NaN or infinity.")
+    if labels.dtype.kind == "O" and any(is_missing(v) for v in labels.tolist()):
+        raise ValueError("Input y contains NaN.")
+    if classes is None:
+        with warnings.catch_warnings():  # a warning that counts classes would tell about the data
+            warnings.simplefilter("ignore", UserWarning)
+            check_classification_targets(labels)
+    known = np.unique(labels) if classes is None else classes
+    place = {label: i for i, label in enumerate(known.tolist())}
+    found = [place.get(label, -1) for label in labels.tolist()]
+    target = np.array(found, dtype=np.int64)
+    if (target < 0).any():
+        raise ValueError("y has a label that is not in classes; add it or leave those rows out")
+    return known, target
+
+
+def check_bounds(bounds: Any) -> tuple[float, float]:
+    """Public bounds of a regression target."""
+    try:
+        low, high = (check_real("y_bounds", v) for v in bounds)
+    except (TypeError, ValueError):
+        raise ValueError(f"y_bounds must be a (low, high) pair of numbers, got {bounds!r}") from None
+    if not (np.isfinite(high - low) and low < high):
+        raise ValueError(f"y_bounds must be finite with low < high, got ({low:g}, {high:g})")
+    return low, high
