@@ -23,7 +23,7 @@ $(VENV)/test.stamp: pyproject.toml | $(BIN)/python
 	@touch $@
 
 demo: $(VENV)/demo.stamp
-	@$(BIN)/python examples/toy_forest.py
+	@$(BIN)/python -m benchmarks.toy
 	@$(BIN)/python examples/web_paths.py
 	@$(BIN)/python -m benchmarks.height
 

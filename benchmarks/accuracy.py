@@ -16,6 +16,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
+from benchmarks.toy import SCALES, train
 from lumberjack import LumberjackClassifier, LumberjackRegressor
 from lumberjack.datasets import fetch_acs, fetch_adult, fetch_california_housing
 from lumberjack.domain import Numeric
@@ -26,6 +27,7 @@ DATA = {
     "public_coverage": lambda: fetch_acs("public_coverage", "CA"),
     "employment": lambda: fetch_acs("employment", "MA"),
 }
+OTHERS = ("housing", "toy")
 EPSILONS = (0.5, 1.0, 4.0)
 
 
@@ -96,15 +98,24 @@ def regression(n_splits):
     print(f"{'housing (R2)':16} {'-':>4}  {'extra-trees':12} {np.mean(found):.4f} ± {np.std(found):.4f}")
 
 
+def toy():
+    for scale in SCALES:
+        _, models = train(scale)
+        for name, (_, accuracy) in models.items():
+            print(f"{f'toy, ranges x{scale}':16} {name:35} {accuracy:.4f}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--data", nargs="*", default=[*DATA, "housing"], choices=[*DATA, "housing"])
+    parser.add_argument("--data", nargs="*", default=[*DATA, *OTHERS], choices=[*DATA, *OTHERS])
     arguments = parser.parse_args()
     print(f"{'data':16} {'eps':>4}  {'model':12} {'accuracy':17} {'AUC'}")
     for name in arguments.data:
         if name == "housing":
             regression(arguments.splits)
+        elif name == "toy":
+            toy()
         else:
             classification(name, arguments.splits)
 

@@ -564,6 +564,19 @@ def test_leaf_values_are_counts_plus_the_promised_noise():
     assert noise.std() == pytest.approx(model.guarantee_.leaf_noise, rel=0.1)
 
 
+def test_progress_shows_trees_and_no_rows(capsys):
+    frame, y = table(777)
+    classifier(verbose=1, n_estimators=3).fit(frame, y)
+    shown = capsys.readouterr().out
+    assert "tree 3 of 3" in shown
+    assert "777" not in shown
+
+
+def test_the_papers_accounting_has_no_guided_splits():
+    with pytest.raises(ValueError, match="guided"):
+        classifier(splits="guided", accounting="paper").fit(Untouchable(), Untouchable())
+
+
 def test_guarantee_is_the_plan():
     from lumberjack import plan
 

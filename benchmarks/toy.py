@@ -1,5 +1,7 @@
 """The paper's toy example: why random trees need private pruning. Draws its Figure 1.
 
+    python -m benchmarks.toy
+
 Run it with ``make demo``. Two moons and a far blob; the farther the blob, the larger the public ranges
 and the smaller the part of them that holds data. Fully random trees of depth 10, without any privacy,
 lose the moons; Lumberjack at (2, 1e-6) keeps them.
