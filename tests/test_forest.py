@@ -497,9 +497,6 @@ def reachable(thing, path="model", seen=None):
         yield from reachable(getattr(thing, "__dict__", {}), path, seen)
 
 
-RELEASED = ("forest_", "guarantee_")
-
-
 @ignore_leaks
 @pytest.mark.parametrize("kind", ["counts", "majority", "exponential", "mean"])
 def test_neighbours_with_the_same_noise_differ_in_released_values_only(kind):

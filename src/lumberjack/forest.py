@@ -61,7 +61,6 @@ __all__ = ["LumberjackClassifier", "LumberjackRegressor"]
 
 Floats = NDArray[np.float64]
 Release = Callable[[NDArray[np.int32], int, Words], Floats]
-_BLOCK = 1 << 16
 
 
 class _Lumberjack(BaseEstimator):  # type: ignore[misc]
