@@ -123,6 +123,21 @@ class _Lumberjack(BaseEstimator):  # type: ignore[misc]
             raise ValueError("feature_weights must not all be 0")
         return weights
 
+    def _limit(
+        self, codes: Codes, target: NDArray[np.int64], person_ids: Any, bits: Bits, caveats: list[str]
+    ) -> tuple[Codes, NDArray[np.int64]]:
+        """Rows that may be used, so that nobody has too many; reserves join the caveats."""
+        if person_ids is not None:
+            people = read_people(person_ids)
+            check_lengths(len(codes), person_ids=people)
+            keep = limit_rows(codes, target, people, self.rows_per_person, bits)
+            codes, target = codes[keep], target[keep]
+        elif self.rows_per_person > 1:
+            caveats.append(NOT_ENFORCED)
+        if bits.seed is not None:
+            caveats.append(SEEDED)
+        return codes, target
+
     def _grow(
         self,
         codes: Codes,
@@ -330,14 +345,7 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
         caveats += [CLASSES_INFERRED] if self.classes is None else []
         codes = encode_rows(domain, X)
         check_lengths(len(codes), y=target)
-        if person_ids is not None:
-            people = read_people(person_ids)
-            check_lengths(len(codes), person_ids=people)
-            keep = limit_rows(codes, target, people, self.rows_per_person, bits)
-            codes, target = codes[keep], target[keep]
-        elif self.rows_per_person > 1:
-            caveats.append(NOT_ENFORCED)
-        caveats += [SEEDED] if bits.seed is not None else []
+        codes, target = self._limit(codes, target, person_ids, bits, caveats)
         n_classes = len(known)
         noise: RoundedGaussian | ExponentialChoice
         if self.leaf == "exponential":
@@ -490,14 +498,7 @@ class LumberjackRegressor(RegressorMixin, _Lumberjack):  # type: ignore[misc]
                 raise ValueError("y spans too wide a range; give y_bounds")
         targets = Targets(*bounds)
         target = targets.encode(values)
-        if person_ids is not None:
-            people = read_people(person_ids)
-            check_lengths(len(codes), person_ids=people)
-            keep = limit_rows(codes, target, people, self.rows_per_person, bits)
-            codes, target = codes[keep], target[keep]
-        elif self.rows_per_person > 1:
-            caveats.append(NOT_ENFORCED)
-        caveats += [SEEDED] if bits.seed is not None else []
+        codes, target = self._limit(codes, target, person_ids, bits, caveats)
         noise = RoundedGaussian(guarantee.leaf_noise or 0.0), RoundedGaussian(guarantee.sum_noise or 0.0)
 
         def release(leaf_of_row: NDArray[np.int32], n_leaves: int, keys: Words) -> Floats:
