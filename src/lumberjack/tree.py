@@ -15,15 +15,16 @@ from lumberjack.domain import Codes
 from lumberjack.kernels import kernel
 from lumberjack.structure import interval
 
-__all__ = ["Forest", "Tree"]
+__all__ = ["LEAF", "Forest", "Tree", "stay", "walk"]
 
 LEAF = -1
 _ROWS = 1 << 14  # rows that one thread takes at a time
 _BATCH = 256  # rows that walk together
+_STRIDE = 8  # levels between two looks at which rows have arrived
 
 Floats = NDArray[np.float64]
 Leaf = NDArray[np.int32]
-Paths = tuple[NDArray[np.uint32], NDArray[np.int32]]
+Paths = tuple[NDArray[np.uint32], NDArray[np.uint32]]
 
 
 @dataclass(frozen=True)
@@ -53,21 +54,18 @@ class Tree:
 
     def apply(self, codes: Codes, categorical: NDArray[np.bool_]) -> NDArray[np.int32]:
         """Leaf number of each row."""
-        out = np.empty(len(codes), dtype=np.int32)
-        _walk(codes, *self._paths(categorical), out)
-        return out
+        where = np.empty(len(codes), dtype=np.int32)
+        walk(codes, np.arange(len(codes), dtype=np.int32), *self._paths(categorical), where)
+        return self.left[where]
 
     def _paths(self, categorical: NDArray[np.bool_]) -> Paths:
-        """The tree as ``_walk`` reads it: the codes that go left, and where both sides lead."""
+        """The tree as ``walk`` reads it: the codes that go left, and where both sides lead."""
         split = np.empty((len(self.feature), 3), dtype=np.uint32)
-        _intervals(self.feature, self.cut, self.missing_left, categorical, split)
-        # A leaf is led to as -1 - its number: one look tells whether a row has arrived.
-        name = np.where(self.feature == LEAF, -1 - self.left, np.arange(len(self.left)))
-        children = np.empty((len(self.feature), 2), dtype=np.int32)
-        inner = self.feature != LEAF
-        children[inner, 0], children[inner, 1] = name[self.left[inner]], name[self.right[inner]]
-        children[~inner] = name[~inner, None]
-        return split, children.reshape(-1)
+        children = np.empty(2 * len(self.feature), dtype=np.uint32)
+        _lay_paths(self.feature, self.cut, self.missing_left, categorical, split)
+        leaf, here = self.feature == LEAF, np.arange(len(self.feature))
+        children[0::2], children[1::2] = np.where(leaf, [here, here], [self.left, self.right])
+        return split, children
 
 
 @dataclass(frozen=True)
@@ -107,54 +105,77 @@ class Forest:
 
         def one(start: int) -> None:
             rows = slice(start, start + _ROWS)
-            leaf = np.empty(len(codes[rows]), dtype=np.int32)
-            for tree, path in enumerate(paths):
-                _walk(codes[rows], *path, leaf)
-                use(rows, tree, leaf)
+            which = np.arange(start, min(start + _ROWS, len(codes)), dtype=np.int32)
+            where = np.empty(len(which), dtype=np.int32)
+            for number, (tree, path) in enumerate(zip(self.trees, paths, strict=True)):
+                walk(codes, which, *path, where)
+                use(rows, number, tree.left[where])
 
         with ThreadPoolExecutor(n_threads) as threads:
             list(threads.map(one, range(0, len(codes), _ROWS)))
 
 
 @kernel
-def _intervals(feature: Any, cut: Any, missing_left: Any, categorical: Any, out: Any) -> None:
+def _lay_paths(feature: Any, cut: Any, missing_left: Any, categorical: Any, split: Any) -> None:
     for node in range(len(feature)):
         f = feature[node]
-        if f != LEAF:
-            out[node, 0] = f
-            out[node, 1], out[node, 2] = interval(cut[node], categorical[f], missing_left[node])
+        if f == LEAF:
+            stay(split, node)
+        else:
+            split[node, 0] = f
+            split[node, 1], split[node, 2] = interval(cut[node], categorical[f], missing_left[node])
 
 
 @kernel
-def _walk(codes: Any, split: Any, children: Any, out: Any) -> None:
-    """Walk rows down a tree, a batch at a time: steps of different rows do not wait for another."""
-    n_features = codes.shape[1]
+def stay(split: Any, node: Any) -> None:
+    """Make a node one that rows end in, for ``walk``: all go left, and left is the node itself."""
+    split[node, 0], split[node, 1], split[node, 2] = 0, 0, 0xFFFFFFFF
+
+
+@kernel
+def walk(codes: Any, rows: Any, split: Any, children: Any, out: Any) -> None:
+    """Take rows from node 0 down to where they end.
+
+    Parameters
+    ----------
+    rows : ndarray of int32, shape (n,)
+        Rows of ``codes``.
+    split : ndarray of uint32, shape (n_nodes, 3)
+        Feature, low and width: a row goes left if its code - low <= width.
+    children : ndarray of uint32, shape (2 n_nodes,)
+        Left and right child of each node; a node that rows end in is its own left child.
+    out : ndarray of shape (n,)
+        Receives the node in which each row ends.
+
+    A batch of rows is copied, so that they are next to each other in the cache, and walks one level at
+    a time: steps of different rows do not wait for each other. Every few levels those that have arrived
+    drop out.
+    """
+    n_features = np.uint32(codes.shape[1])
     batch = np.empty(_BATCH * n_features, dtype=np.uint32)
-    here, on_the_way = np.empty(_BATCH, dtype=np.uint32), np.empty(_BATCH, dtype=np.uint32)
-    for start in range(0, len(codes), _BATCH):
-        n = min(_BATCH, len(codes) - start)
+    here, base = np.empty(_BATCH, dtype=np.uint32), np.empty(_BATCH, dtype=np.uint32)
+    who = np.empty(_BATCH, dtype=np.uint64)
+    for start in range(0, len(rows), _BATCH):
+        n = min(_BATCH, len(rows) - start)
         for i in range(n):
-            here[i], on_the_way[i] = 0, i
+            here[i], base[i], who[i] = 0, np.uint32(i) * n_features, start + i
+            row = np.uint64(rows[start + i])
             for f in range(n_features):
-                batch[i * n_features + f] = codes[start + i, f]
-        if children[0] < 0 and children[1] == children[0]:  # the root is the one leaf, or both are it
-            out[start : start + n] = -1 - children[0]
-            continue
+                batch[base[i] + f] = codes[row, f]
         while n > 0:
-            left_over = 0
-            for j in range(n):
-                i = on_the_way[j]
+            for _ in range(_STRIDE):
+                for i in range(n):
+                    node = np.uint64(here[i])
+                    code = batch[base[i] + split[node, np.uint64(0)]]
+                    right = np.uint32(code - split[node, np.uint64(1)]) > split[node, np.uint64(2)]
+                    here[i] = children[np.uint64(2) * node + np.uint64(right)]
+            under_way = 0
+            for i in range(n):
                 node = here[i]
-                code = batch[np.uint64(i * n_features) + split[node, np.uint64(0)]]
-                right = np.uint32(code - split[node, np.uint64(1)]) > split[node, np.uint64(2)]
-                next_one = children[np.uint64(2) * node + np.uint64(right)]
-                if next_one < 0:
-                    out[start + i] = -1 - next_one
-                else:
-                    here[i] = next_one
-                    on_the_way[left_over] = i
-                    left_over += 1
-            n = left_over
+                out[who[i]] = node
+                here[under_way], base[under_way], who[under_way] = node, base[i], who[i]
+                under_way += children[np.uint64(2) * node] != node
+            n = under_way
 
 
 @kernel

@@ -8,9 +8,9 @@ counts live only inside ``prune``, which takes the paper's steps one after the o
 3. ``mark_tree`` is MarkHeavyHitters, with one coin for each node;
 4. ``_release`` keeps Heavy nodes as splits, and their Light children as leaves.
 
-A block is several levels of splits. They are known before any row is read, so each row walks through
-a block in one go and goes straight to its place at the bottom: a tree reads the table a few times, not
-once for each level.
+A block is a node and several levels below it. Splits do not depend on rows, so each row walks through a
+block in one go and then straight to its place: a tree reads the table a few times, not once for each
+level.
 """
 
 from dataclasses import dataclass
@@ -35,14 +35,16 @@ from lumberjack.structure import (
     root_room,
 )
 from lumberjack.thinning import Thinning
-from lumberjack.tree import LEAF, Tree
+from lumberjack.tree import LEAF, Tree, stay, walk
 
 __all__ = ["Leaves", "prune"]
 
 Integers = NDArray[np.int64]
 
-_BLOCK_LEVELS = 8  # 255 splits of 12 bytes: they stay in the first-level cache
-_BATCH = 256  # rows that walk together
+_BLOCK = 512  # splits of a block: with 12 bytes each they stay in the first-level cache
+_SAMPLE = 1024  # rows that tell which nodes will be large
+_SEEN = 8  # of them in a node, for it to be split
+_ROWS = 1 << 14  # rows between two looks at the stop flag
 
 
 class Coin(Protocol):
@@ -216,10 +218,13 @@ def _wake(
 def _split(codes: Any, public: Any, node: Any, nodes: Any, size: Any, rows: Any) -> Any:
     """Split one node; its children come last."""
     n = nodes.n_rows[node]
-    spare, place = np.empty(n, dtype=rows.dtype), np.empty(n, dtype=np.uint16)
+    spare, place = np.empty(n, dtype=rows.dtype), np.empty(n, dtype=np.int32)
     stop = np.zeros(1, dtype=np.bool_)
-    nodes = _reserve(nodes, size, 2)
-    size, _ = _split_block(codes, public, node, 1, 0, nodes, size, rows, spare, place, stop)
+    nodes, block = _reserve(nodes, size, 4), _new_block(2)
+    below = nodes.level[node] + 1
+    size, _ = _split_block(
+        codes, public, node, below, n + 1, nodes, size, rows, spare, place, block, stop
+    )
     return nodes, size
 
 
@@ -227,8 +232,9 @@ def _split(codes: Any, public: Any, node: Any, nodes: Any, size: Any, rows: Any)
 def _grow(codes: Any, public: Any, root_key: Any, height: Any, small: Any, rows: Any, stop: Any) -> Any:
     """All nodes of at least ``small`` rows down to level ``height``, and their children."""
     n = len(rows)
-    spare, place = np.empty(n, dtype=rows.dtype), np.empty(n, dtype=np.uint16)
-    nodes = _reserve(_no_nodes(codes.shape[1]), 0, 4096)
+    spare, place = np.empty(n, dtype=rows.dtype), np.empty(n, dtype=np.int32)
+    block = _new_block(_BLOCK)
+    nodes = _reserve(_no_nodes(codes.shape[1]), 0, 4 * _BLOCK)
     nodes.key[0], nodes.up[0], nodes.side[0], nodes.level[0] = root_key, -1, 0, 0
     nodes.start[0], nodes.n_rows[0], nodes.feature[0] = 0, n, NO_SPLIT
     root_room(public[0], public[1], nodes.first[0], nodes.last[0])
@@ -237,16 +243,14 @@ def _grow(codes: Any, public: Any, root_key: Any, height: Any, small: Any, rows:
     waiting = [0]
     while waiting and not stop[0]:
         node = waiting.pop()
-        n_rows, below = nodes.n_rows[node], height - nodes.level[node]
-        levels = 1
-        while levels < min(below, _BLOCK_LEVELS) and (small << levels) >> 1 <= n_rows:
-            levels += 1
-        nodes = _reserve(nodes, size, 2 << levels)
+        if nodes.n_rows[node] < small:
+            continue
+        nodes = _reserve(nodes, size, 2 * _BLOCK)
         first = size
         size, walked = _split_block(
-            codes, public, node, levels, small, nodes, size, rows, spare, place, stop
+            codes, public, node, height, small, nodes, size, rows, spare, place, block, stop
         )
-        steps, moves = steps + walked * n_rows, moves + (n_rows if walked else 0)
+        steps, moves = steps + walked, moves + (nodes.n_rows[node] if walked else 0)
         for i in range(first, size):
             if nodes.feature[i] == NO_SPLIT and nodes.n_rows[i] >= small and nodes.level[i] < height:
                 waiting.append(i)
@@ -258,119 +262,142 @@ def _split_block(
     codes: Any,
     public: Any,
     node: Any,
-    levels: Any,
+    height: Any,
     small: Any,
     nodes: Any,
     size: Any,
     rows: Any,
     spare: Any,
     place: Any,
+    block: Any,
     stop: Any,
 ) -> Any:
-    """Split a node and the nodes below it, ``levels`` deep, and share out its rows.
+    """Split a node, and the nodes below it that will be large, and share out its rows.
 
-    Inside a block nodes are numbered like a heap: 1 is the given node, 2 g and 2 g + 1 are the children
-    of g. Nodes below one of fewer than ``small`` rows are not kept. Returns the new number of nodes,
-    and how many splits each row went through.
+    Nodes below one of fewer than ``small`` rows are not kept. Returns the new number of nodes, and how
+    many splits rows went through in all.
     """
     sizes, categorical, chances = public
-    bottom = 1 << levels
-    feature, low = np.zeros(bottom, dtype=np.uint32), np.zeros(bottom, dtype=np.uint32)
-    width = np.full(bottom, 0xFFFFFFFF, dtype=np.uint32)
-    number = np.full(2 * bottom, -1, dtype=np.int64)
-    number[1] = node
-    # The splits of the block, from the top. Its nodes are written behind all others for now.
-    for g in range(1, bottom):
+    begin, n = nodes.start[node], nodes.n_rows[node]
+    # A sample of the rows tells which nodes will be large. This decides what a block is, and so how
+    # fast it goes: nothing else.
+    n_sample = min(n, _SAMPLE)
+    sample, aside = spare[:n_sample], place[:n_sample]
+    for i in range(n_sample):
+        sample[i] = rows[begin + i * n // n_sample]
+    enough = max(small * n_sample / n, 0.0 if n_sample == n else _SEEN)
+    # The block's nodes, numbered from 0, each a node behind all others for now.
+    number, above, first, last, count, start, split, children = block
+    number[0], first[0], last[0] = node, 0, n_sample
+    made, g = 1, 0
+    while g < made:
         p = number[g]
-        if p < 0:
-            continue
-        f, c, m = choose_split(
-            p,
-            nodes.key[p],
-            sizes,
-            categorical,
-            chances,
-            nodes.first[p],
-            nodes.last[p],
-            nodes.up,
-            nodes.feature,
-            nodes.cut,
-        )
+        f, c, m = NO_SPLIT, 0, False
+        large = g == 0 or last[g] - first[g] >= enough
+        if large and nodes.level[p] < height and made + 2 <= len(number):
+            f, c, m = choose_split(
+                p,
+                nodes.key[p],
+                sizes,
+                categorical,
+                chances,
+                nodes.first[p],
+                nodes.last[p],
+                nodes.up,
+                nodes.feature,
+                nodes.cut,
+            )
         nodes.feature[p], nodes.cut[p], nodes.missing_left[p] = f, c, m
         if f == NO_SPLIT:
-            continue
-        feature[g] = f
-        low[g], width[g] = interval(c, categorical[f], m)
-        for side in (LEFT, RIGHT):
-            child = size + 2 * g + side - 2
-            number[2 * g + side] = child
-            nodes.key[child], nodes.up[child] = child_key(nodes.key[p], side), p
-            nodes.side[child], nodes.level[child] = side, nodes.level[p] + 1
-            nodes.feature[child] = NO_SPLIT
-            _copy_room(nodes, p, child)
-            narrow(f, c, side, categorical, nodes.first[child], nodes.last[child])
-    if nodes.feature[node] == NO_SPLIT:
+            stay(split, g)
+            children[2 * g] = children[2 * g + 1] = g
+        else:
+            split[g, 0] = f
+            split[g, 1], split[g, 2] = low, width = interval(c, categorical[f], m)
+            # Of the sample, left rows to the front, right rows to the end, and no branch to mispredict.
+            middle, n_right = first[g], 0
+            for i in range(first[g], last[g]):
+                row = sample[i]
+                right = np.uint32(codes[np.uint64(row), np.uint64(f)] - low) > width
+                sample[middle] = aside[n_right] = row
+                middle, n_right = middle + (not right), n_right + right
+            sample[middle : last[g]] = aside[:n_right]
+            for side in (LEFT, RIGHT):
+                child = size + made - 1
+                number[made], above[made], children[2 * g + side] = child, g, made
+                first[made], last[made] = (first[g], middle) if side == LEFT else (middle, last[g])
+                nodes.key[child], nodes.up[child] = child_key(nodes.key[p], side), p
+                nodes.side[child], nodes.level[child] = side, nodes.level[p] + 1
+                _copy_room(nodes, p, child)
+                narrow(f, c, side, categorical, nodes.first[child], nodes.last[child])
+                made += 1
+        g += 1
+    if made == 1:
         return size, 0
-    # Every row walks down the block: a batch of them at a time, copied so that they are next to each
-    # other in the cache, and one level at a time, since steps of different rows do not wait for another.
-    begin, end = nodes.start[node], nodes.start[node] + nodes.n_rows[node]
-    count = np.zeros(2 * bottom, dtype=np.int64)
-    n_features = codes.shape[1]
-    batch, here = np.empty(_BATCH * n_features, dtype=np.uint32), np.empty(_BATCH, dtype=np.uint32)
-    for done in range(begin, end, _BATCH):
-        if stop[0]:
-            return size, 0
-        n = min(_BATCH, end - done)
+    count[:made] = 0
+    if n_sample == n:
+        rows[begin : begin + n] = sample
+        for g in range(made):
+            count[g] = last[g] - first[g]
+    else:
+        for done in range(begin, begin + n, _ROWS):
+            if stop[0]:
+                return size, 0
+            end = min(done + _ROWS, begin + n)
+            walk(codes, rows[done:end], split, children, place[done - begin : end - begin])
         for i in range(n):
-            here[i] = 1
-            row = rows[done + i]
-            for f in range(n_features):
-                batch[i * n_features + f] = codes[row, f]
-        for _ in range(levels):
-            for i in range(n):
-                g = here[i]
-                code = batch[np.uint64(i * n_features) + feature[g]]
-                right = np.uint32(code - low[g]) > width[g]
-                here[i] = (g << np.uint32(1)) | np.uint32(right)
+            count[place[i]] += 1
+        for g in range(made - 1, 0, -1):
+            count[above[g]] += count[g]
+    # A node's rows are its left child's, then its right child's.
+    start[0] = 0
+    for g in range(made):
+        left = children[2 * g]
+        if left != g:
+            start[left], start[left + 1] = start[g], start[g] + count[left]
+    if n_sample < n:
+        at = first  # of use no more
+        at[:made] = start[:made]
         for i in range(n):
-            place[done - begin + i] = here[i] - bottom
-            count[here[i]] += 1
-    # Rows that arrived at the same place come next to each other.
-    start = np.zeros(2 * bottom, dtype=np.int64)
-    at = 0
-    for g in range(bottom, 2 * bottom):
-        start[g] = at
-        at += count[g]
-    for i in range(end - begin):
-        g = bottom + place[i]
-        spare[start[g]] = rows[begin + i]
-        start[g] += 1
-    rows[begin:end] = spare[: end - begin]
-    for g in range(bottom - 1, 0, -1):
-        count[g] = count[2 * g] + count[2 * g + 1]
+            g = place[i]
+            spare[at[g]] = rows[begin + i]
+            at[g] += 1
+        rows[begin : begin + n] = spare[:n]
     # Keep the nodes that have rows and a parent that is kept and not small.
-    start[1] = begin
-    for g in range(2, 2 * bottom):
-        up = number[g >> 1]
-        if number[g] < 0:
-            continue
-        above = g >> 1
-        start[g] = start[above] if g % 2 == 0 else start[above] + count[g - 1]
-        if up < 0 or count[g] == 0 or (above > 1 and count[above] < small):
+    walked = n
+    for g in range(1, made):
+        up = number[above[g]]
+        if up < 0 or count[g] == 0 or (above[g] > 0 and count[above[g]] < small):
             number[g] = -1
             continue
         old, number[g] = number[g], size
         nodes.key[size], nodes.up[size], nodes.side[size] = nodes.key[old], up, nodes.side[old]
         nodes.level[size] = nodes.level[old]
+        nodes.start[size], nodes.n_rows[size] = begin + start[g], count[g]
         _copy_room(nodes, old, size)
-        nodes.start[size], nodes.n_rows[size] = start[g], count[g]
-        if g < bottom and count[g] >= small:
-            nodes.feature[size], nodes.cut[size] = nodes.feature[old], nodes.cut[old]
-            nodes.missing_left[size] = nodes.missing_left[old]
-        else:
-            nodes.feature[size] = NO_SPLIT
+        f = nodes.feature[old] if count[g] >= small else NO_SPLIT
+        nodes.feature[size], nodes.cut[size] = f, nodes.cut[old]
+        nodes.missing_left[size] = nodes.missing_left[old]
+        if children[2 * g] != g:
+            walked += count[g]
         size += 1
-    return size, levels
+    return size, walked
+
+
+@kernel
+def _new_block(n_splits: Any) -> Any:
+    """Room for the nodes of a block; see ``_split_block``."""
+    n = 2 * n_splits
+    return (
+        np.empty(n, dtype=np.int64),
+        np.zeros(n, dtype=np.int64),
+        np.empty(n, dtype=np.int64),
+        np.empty(n, dtype=np.int64),
+        np.empty(n, dtype=np.int64),
+        np.empty(n, dtype=np.int64),
+        np.empty((n, 3), dtype=np.uint32),
+        np.empty(2 * n, dtype=np.uint32),
+    )
 
 
 @kernel
