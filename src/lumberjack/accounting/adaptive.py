@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
 
-from lumberjack.accounting.calibrate import MARGIN, Calibration, _cut
+from lumberjack.accounting.calibrate import MARGIN, Calibration, cut_in_sigmas
 from lumberjack.accounting.checks import (
     check_count,
     check_delta,
@@ -198,7 +198,7 @@ def calibrate_guided(
         sigma = math.sqrt(m / rest) / mu
         if left <= 0:
             return GuidedCalibration(sigma, math.inf, math.inf, math.inf, 0.0)
-        Delta = max(_cut(left, m) * sigma, _cut(left, r * m) * sigma - (r - 1))
+        Delta = max(cut_in_sigmas(left, m) * sigma, cut_in_sigmas(left, r * m) * sigma - (r - 1))
         leaf_sigma = math.sqrt(k / leaf_share) / mu if k else math.inf
         exponent = 2 * math.sqrt(choice_share / choices) * mu / score_range
         return GuidedCalibration(sigma, Delta, Delta + r, leaf_sigma, exponent)

@@ -65,8 +65,8 @@ def calibrate_joint(
         sigma = math.sqrt(m / (1 - share)) / mu
         leaf_sigma = math.sqrt(k / share) / mu if k else math.inf
         Delta = max(
-            _cut(goal * t, m) * sigma,
-            _cut(goal * t, r * m) * sigma - (r - 1),
+            cut_in_sigmas(goal * t, m) * sigma,
+            cut_in_sigmas(goal * t, r * m) * sigma - (r - 1),
         )
         return Calibration(sigma, Delta, Delta + r, leaf_sigma)
 
@@ -123,7 +123,7 @@ def calibrate_paper(
 
     def solve(log_t: float) -> Calibration:
         # For a fixed ratio z = Delta/sigma the price falls as sigma grows.
-        z = _cut(goal * math.exp(log_t), m)
+        z = cut_in_sigmas(goal * math.exp(log_t), m)
 
         def excess(log_sigma: float) -> float:
             sigma = math.exp(log_sigma)
@@ -148,7 +148,7 @@ def calibrate_paper(
     )
 
 
-def _cut(delta: float, m: int) -> float:
+def cut_in_sigmas(delta: float, m: int) -> float:
     """z with 1 - Phi(z)^m = delta; 0 where a cut-off at 0 would already do."""
     tail = -math.expm1(math.log1p(-delta) / m)
     return max(0.0, -float(ndtri_exp(math.log(tail))))
