@@ -5,6 +5,7 @@ own coin when it is asked, and a split finds what is left to tell apart by walki
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from lumberjack.kernels import kernel
 from lumberjack.noise import Bits, ThresholdCoin
 from lumberjack.paths import Level, make_level
 from lumberjack.structure import _TRIES, LEFT, NO_SPLIT, RIGHT, Features, _below, _word, child_key
-from lumberjack.tree import LEAF, Tree
+from lumberjack.tree import LEAF
 
 __all__ = ["prune"]
 
@@ -157,6 +158,39 @@ def mark_heavy_hitters(levels, order, check_threshold, grow):
     return marks
 
 
+@dataclass(frozen=True)
+class NaiveTree:
+    """Split nodes and leaves, children anywhere; rows go down one by one."""
+
+    feature: Any
+    cut: Any
+    missing_left: Any
+    left: Any
+    right: Any
+
+    @property
+    def n_leaves(self):
+        return int(np.sum(self.feature == LEAF))
+
+    def apply(self, codes, categorical):
+        out = np.empty(len(codes), dtype=np.int32)
+        _apply(codes, categorical, self.feature, self.cut, self.missing_left, self.left, self.right, out)
+        return out
+
+
+@kernel
+def _apply(codes, categorical, feature, cut, missing_left, left, right, out):
+    for i in range(len(codes)):
+        node = 0
+        while feature[node] != LEAF:
+            f = feature[node]
+            if goes_left(codes[i, f], cut[node], categorical[f], missing_left[node]):
+                node = left[node]
+            else:
+                node = right[node]
+        out[i] = left[node]
+
+
 class _Nodes:
     """Nodes of one growing tree: flat arrays that double when full, by level.
 
@@ -202,7 +236,7 @@ def prune(
     height: int,
     coin: ThresholdCoin,
     bits: Bits,
-) -> tuple[Tree, NDArray[np.uint64]]:
+) -> tuple[NaiveTree, NDArray[np.uint64]]:
     """Grow one random tree and keep its Heavy nodes as splits.
 
     Returns
@@ -266,7 +300,7 @@ def _split_nodes(parents: Integers, nodes: _Nodes, features: Features, codes: Co
     )
 
 
-def _release(nodes: _Nodes, heavy: Integers, features: Features) -> tuple[Tree, NDArray[np.uint64]]:
+def _release(nodes: _Nodes, heavy: Integers, features: Features) -> tuple[NaiveTree, NDArray[np.uint64]]:
     """The pruned tree: Heavy nodes with their splits, and a leaf wherever one of their branches ends."""
     number = {int(node): i for i, node in enumerate(heavy)}
     n = len(heavy)
@@ -314,7 +348,7 @@ def _release(nodes: _Nodes, heavy: Integers, features: Features) -> tuple[Tree, 
     if n == 0:
         left[0] = 0
         leaf_keys.append(nodes.key[0])
-    tree = Tree(
+    tree = NaiveTree(
         np.array(feature, dtype=np.int32),
         np.array(cut, dtype=np.uint32),
         np.array(missing_left, dtype=np.bool_),

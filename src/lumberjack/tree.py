@@ -15,7 +15,7 @@ from lumberjack.domain import Codes
 from lumberjack.kernels import kernel
 from lumberjack.structure import interval
 
-__all__ = ["LEAF", "Forest", "Tree", "stay", "walk"]
+__all__ = ["LEAF", "Forest", "Tree", "end_path", "lay_path", "walk"]
 
 LEAF = -1
 _ROWS = 1 << 14  # rows that one thread takes at a time
@@ -24,7 +24,7 @@ _STRIDE = 8  # levels between two looks at which rows have arrived
 
 Floats = NDArray[np.float64]
 Leaf = NDArray[np.int32]
-Paths = tuple[NDArray[np.uint32], NDArray[np.uint32]]
+Paths = NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,19 @@ class Tree:
         The split: at most ``cut`` (numbers) or equal to it (categories) goes left. Feature -1: a leaf.
     missing_left : ndarray of bool, shape (n_nodes,)
         Which way missing numbers go.
-    left, right : ndarray of shape (n_nodes,)
-        Children; a leaf has its own number in ``left``.
+    left : ndarray of shape (n_nodes,)
+        The left child; the right one comes next. A leaf has its own number here.
     """
 
     feature: NDArray[np.int32]
     cut: NDArray[np.uint32]
     missing_left: NDArray[np.bool_]
     left: NDArray[np.int32]
-    right: NDArray[np.int32]
+
+    @property
+    def right(self) -> NDArray[np.int32]:
+        """The right child of each node; -1 for leaves."""
+        return np.where(self.feature == LEAF, -1, self.left + 1).astype(np.int32)
 
     @property
     def n_leaves(self) -> int:
@@ -55,17 +59,14 @@ class Tree:
     def apply(self, codes: Codes, categorical: NDArray[np.bool_]) -> NDArray[np.int32]:
         """Leaf number of each row."""
         where = np.empty(len(codes), dtype=np.int32)
-        walk(codes, np.arange(len(codes), dtype=np.int32), *self._paths(categorical), where)
+        walk(codes, np.arange(len(codes), dtype=np.int32), self._paths(categorical), where)
         return self.left[where]
 
     def _paths(self, categorical: NDArray[np.bool_]) -> Paths:
-        """The tree as ``walk`` reads it: the codes that go left, and where both sides lead."""
-        split = np.empty((len(self.feature), 3), dtype=np.uint32)
-        children = np.empty(2 * len(self.feature), dtype=np.uint32)
-        _lay_paths(self.feature, self.cut, self.missing_left, categorical, split)
-        leaf, here = self.feature == LEAF, np.arange(len(self.feature))
-        children[0::2], children[1::2] = np.where(leaf, [here, here], [self.left, self.right])
-        return split, children
+        """The tree as ``walk`` reads it."""
+        paths = np.empty((len(self.feature), 4), dtype=np.uint32)
+        _lay_paths(self.feature, self.cut, self.missing_left, self.left, categorical, paths)
+        return paths
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class Forest:
             which = np.arange(start, min(start + _ROWS, len(codes)), dtype=np.int32)
             where = np.empty(len(which), dtype=np.int32)
             for number, (tree, path) in enumerate(zip(self.trees, paths, strict=True)):
-                walk(codes, which, *path, where)
+                walk(codes, which, path, where)
                 use(rows, number, tree.left[where])
 
         with ThreadPoolExecutor(n_threads) as threads:
@@ -116,34 +117,43 @@ class Forest:
 
 
 @kernel
-def _lay_paths(feature: Any, cut: Any, missing_left: Any, categorical: Any, split: Any) -> None:
+def _lay_paths(
+    feature: Any, cut: Any, missing_left: Any, left: Any, categorical: Any, paths: Any
+) -> None:
     for node in range(len(feature)):
         f = feature[node]
         if f == LEAF:
-            stay(split, node)
+            end_path(paths, node)
         else:
-            split[node, 0] = f
-            split[node, 1], split[node, 2] = interval(cut[node], categorical[f], missing_left[node])
+            lay_path(paths, node, f, cut[node], categorical[f], missing_left[node], left[node])
 
 
 @kernel
-def stay(split: Any, node: Any) -> None:
-    """Make a node one that rows end in, for ``walk``: all go left, and left is the node itself."""
-    split[node, 0], split[node, 1], split[node, 2] = 0, 0, 0xFFFFFFFF
+def lay_path(
+    paths: Any, node: Any, feature: Any, cut: Any, categorical: Any, missing_left: Any, left: Any
+) -> None:
+    """Say where rows go at a split, for ``walk``."""
+    low, width = interval(cut, categorical, missing_left)
+    paths[node, 0], paths[node, 1], paths[node, 2], paths[node, 3] = feature, low, width, left
 
 
 @kernel
-def walk(codes: Any, rows: Any, split: Any, children: Any, out: Any) -> None:
+def end_path(paths: Any, node: Any) -> None:
+    """Say that rows end at a node, for ``walk``: all go left, and left is the node itself."""
+    paths[node, 0], paths[node, 1], paths[node, 2], paths[node, 3] = 0, 0, 0xFFFFFFFF, node
+
+
+@kernel
+def walk(codes: Any, rows: Any, paths: Any, out: Any) -> None:
     """Take rows from node 0 down to where they end.
 
     Parameters
     ----------
     rows : ndarray of int32, shape (n,)
         Rows of ``codes``.
-    split : ndarray of uint32, shape (n_nodes, 3)
-        Feature, low and width: a row goes left if its code - low <= width.
-    children : ndarray of uint32, shape (2 n_nodes,)
-        Left and right child of each node; a node that rows end in is its own left child.
+    paths : ndarray of uint32, shape (n_nodes, 4)
+        Feature, low, width and left child: a row goes left if its code - low <= width, and otherwise to
+        the node after the left child. See ``lay_path`` and ``end_path``.
     out : ndarray of shape (n,)
         Receives the node in which each row ends.
 
@@ -166,15 +176,15 @@ def walk(codes: Any, rows: Any, split: Any, children: Any, out: Any) -> None:
             for _ in range(_STRIDE):
                 for i in range(n):
                     node = np.uint64(here[i])
-                    code = batch[base[i] + split[node, np.uint64(0)]]
-                    right = np.uint32(code - split[node, np.uint64(1)]) > split[node, np.uint64(2)]
-                    here[i] = children[np.uint64(2) * node + np.uint64(right)]
+                    code = batch[base[i] + paths[node, np.uint64(0)]]
+                    right = np.uint32(code - paths[node, np.uint64(1)]) > paths[node, np.uint64(2)]
+                    here[i] = paths[node, np.uint64(3)] + np.uint32(right)
             under_way = 0
             for i in range(n):
                 node = here[i]
                 out[who[i]] = node
                 here[under_way], base[under_way], who[under_way] = node, base[i], who[i]
-                under_way += children[np.uint64(2) * node] != node
+                under_way += paths[node, np.uint64(3)] != node
             n = under_way
 
 

@@ -30,20 +30,20 @@ from lumberjack.structure import (
     Features,
     child_key,
     choose_split,
-    interval,
     narrow,
     root_room,
 )
 from lumberjack.thinning import Thinning
-from lumberjack.tree import LEAF, Tree, stay, walk
+from lumberjack.tree import LEAF, Tree, end_path, lay_path, walk
 
 __all__ = ["Leaves", "prune"]
 
 Integers = NDArray[np.int64]
 
 _BLOCK = 512  # splits of a block: with 12 bytes each they stay in the first-level cache
-_SAMPLE = 1024  # rows that tell which nodes will be large
-_SEEN = 8  # of them in a node, for it to be split
+_NEAR = 2048  # rows that fit in the cache, and are shared out node by node
+_SAMPLE = 512  # of more rows, those that tell which nodes will be large
+_SEEN = 4  # of them in a node, for it to be split
 _ROWS = 1 << 14  # rows between two looks at the stop flag
 
 
@@ -97,7 +97,7 @@ class _Nodes(NamedTuple):
 
     ``start`` and ``n_rows`` are a node's rows, a segment of all rows: children share out their parent's
     segment, so it stays valid for all ancestors. ``first`` and ``last``, with a column for each feature,
-    are what is left to tell apart (``structure.narrow``).
+    are what is left to tell apart (``structure.narrow``), filled in when a node is split.
     """
 
     key: Words
@@ -220,7 +220,7 @@ def _split(codes: Any, public: Any, node: Any, nodes: Any, size: Any, rows: Any)
     n = nodes.n_rows[node]
     spare, place = np.empty(n, dtype=rows.dtype), np.empty(n, dtype=np.int32)
     stop = np.zeros(1, dtype=np.bool_)
-    nodes, block = _reserve(nodes, size, 4), _new_block(2)
+    nodes, block = _reserve(nodes, size, 4), _new_block(2, codes.shape[1])
     below = nodes.level[node] + 1
     size, _ = _split_block(
         codes, public, node, below, n + 1, nodes, size, rows, spare, place, block, stop
@@ -233,7 +233,7 @@ def _grow(codes: Any, public: Any, root_key: Any, height: Any, small: Any, rows:
     """All nodes of at least ``small`` rows down to level ``height``, and their children."""
     n = len(rows)
     spare, place = np.empty(n, dtype=rows.dtype), np.empty(n, dtype=np.int32)
-    block = _new_block(_BLOCK)
+    block = _new_block(_BLOCK, codes.shape[1])
     nodes = _reserve(_no_nodes(codes.shape[1]), 0, 4 * _BLOCK)
     nodes.key[0], nodes.up[0], nodes.side[0], nodes.level[0] = root_key, -1, 0, 0
     nodes.start[0], nodes.n_rows[0], nodes.feature[0] = 0, n, NO_SPLIT
@@ -279,15 +279,19 @@ def _split_block(
     """
     sizes, categorical, chances = public
     begin, n = nodes.start[node], nodes.n_rows[node]
+    number, above, first, last, count, start, paths, near = block
     # A sample of the rows tells which nodes will be large. This decides what a block is, and so how
     # fast it goes: nothing else.
-    n_sample = min(n, _SAMPLE)
+    n_sample = n if n <= _NEAR else _SAMPLE
     sample, aside = spare[:n_sample], place[:n_sample]
+    n_features = np.uint64(codes.shape[1])
     for i in range(n_sample):
-        sample[i] = rows[begin + i * n // n_sample]
+        sample[i] = i
+        row = np.uint64(rows[begin + i * n // n_sample])
+        for f in range(n_features):
+            near[np.uint64(i) * n_features + f] = codes[row, f]
     enough = max(small * n_sample / n, 0.0 if n_sample == n else _SEEN)
     # The block's nodes, numbered from 0, each a node behind all others for now.
-    number, above, first, last, count, start, split, children = block
     number[0], first[0], last[0] = node, 0, n_sample
     made, g = 1, 0
     while g < made:
@@ -295,6 +299,7 @@ def _split_block(
         f, c, m = NO_SPLIT, 0, False
         large = g == 0 or last[g] - first[g] >= enough
         if large and nodes.level[p] < height and made + 2 <= len(number):
+            _find_room(nodes, p, categorical)
             f, c, m = choose_split(
                 p,
                 nodes.key[p],
@@ -309,34 +314,34 @@ def _split_block(
             )
         nodes.feature[p], nodes.cut[p], nodes.missing_left[p] = f, c, m
         if f == NO_SPLIT:
-            stay(split, g)
-            children[2 * g] = children[2 * g + 1] = g
+            end_path(paths, g)
         else:
-            split[g, 0] = f
-            split[g, 1], split[g, 2] = low, width = interval(c, categorical[f], m)
+            lay_path(paths, g, f, c, categorical[f], m, made)
+            low, width = paths[g, 1], paths[g, 2]
             # Of the sample, left rows to the front, right rows to the end, and no branch to mispredict.
             middle, n_right = first[g], 0
             for i in range(first[g], last[g]):
                 row = sample[i]
-                right = np.uint32(codes[np.uint64(row), np.uint64(f)] - low) > width
+                right = np.uint32(near[np.uint64(row) * n_features + np.uint64(f)] - low) > width
                 sample[middle] = aside[n_right] = row
                 middle, n_right = middle + (not right), n_right + right
-            sample[middle : last[g]] = aside[:n_right]
+            for i in range(n_right):
+                sample[middle + i] = aside[i]
             for side in (LEFT, RIGHT):
                 child = size + made - 1
-                number[made], above[made], children[2 * g + side] = child, g, made
+                number[made], above[made] = child, g
                 first[made], last[made] = (first[g], middle) if side == LEFT else (middle, last[g])
                 nodes.key[child], nodes.up[child] = child_key(nodes.key[p], side), p
                 nodes.side[child], nodes.level[child] = side, nodes.level[p] + 1
-                _copy_room(nodes, p, child)
-                narrow(f, c, side, categorical, nodes.first[child], nodes.last[child])
                 made += 1
         g += 1
     if made == 1:
         return size, 0
     count[:made] = 0
     if n_sample == n:
-        rows[begin : begin + n] = sample
+        for i in range(n):
+            aside[i] = rows[begin + sample[i]]
+        rows[begin : begin + n] = aside
         for g in range(made):
             count[g] = last[g] - first[g]
     else:
@@ -344,7 +349,7 @@ def _split_block(
             if stop[0]:
                 return size, 0
             end = min(done + _ROWS, begin + n)
-            walk(codes, rows[done:end], split, children, place[done - begin : end - begin])
+            walk(codes, rows[done:end], paths, place[done - begin : end - begin])
         for i in range(n):
             count[place[i]] += 1
         for g in range(made - 1, 0, -1):
@@ -352,7 +357,7 @@ def _split_block(
     # A node's rows are its left child's, then its right child's.
     start[0] = 0
     for g in range(made):
-        left = children[2 * g]
+        left = paths[g, 3]
         if left != g:
             start[left], start[left + 1] = start[g], start[g] + count[left]
     if n_sample < n:
@@ -374,18 +379,19 @@ def _split_block(
         nodes.key[size], nodes.up[size], nodes.side[size] = nodes.key[old], up, nodes.side[old]
         nodes.level[size] = nodes.level[old]
         nodes.start[size], nodes.n_rows[size] = begin + start[g], count[g]
-        _copy_room(nodes, old, size)
-        f = nodes.feature[old] if count[g] >= small else NO_SPLIT
-        nodes.feature[size], nodes.cut[size] = f, nodes.cut[old]
+        if nodes.feature[old] != NO_SPLIT:
+            _copy_room(nodes, old, size)
+        nodes.feature[size] = nodes.feature[old] if count[g] >= small else NO_SPLIT
+        nodes.cut[size] = nodes.cut[old]
         nodes.missing_left[size] = nodes.missing_left[old]
-        if children[2 * g] != g:
+        if paths[g, 3] != g:
             walked += count[g]
         size += 1
     return size, walked
 
 
 @kernel
-def _new_block(n_splits: Any) -> Any:
+def _new_block(n_splits: Any, n_features: Any) -> Any:
     """Room for the nodes of a block; see ``_split_block``."""
     n = 2 * n_splits
     return (
@@ -395,9 +401,25 @@ def _new_block(n_splits: Any) -> Any:
         np.empty(n, dtype=np.int64),
         np.empty(n, dtype=np.int64),
         np.empty(n, dtype=np.int64),
-        np.empty((n, 3), dtype=np.uint32),
-        np.empty(2 * n, dtype=np.uint32),
+        np.empty((n, 4), dtype=np.uint32),
+        np.empty(_NEAR * n_features, dtype=np.uint32),
     )
+
+
+@kernel
+def _find_room(nodes: Any, node: Any, categorical: Any) -> None:
+    """What is left to tell apart at a node: its parent's, but for the parent's split."""
+    up = nodes.up[node]
+    if up >= 0:
+        _copy_room(nodes, up, node)
+        narrow(
+            nodes.feature[up],
+            nodes.cut[up],
+            nodes.side[node],
+            categorical,
+            nodes.first[node],
+            nodes.last[node],
+        )
 
 
 @kernel
@@ -469,7 +491,7 @@ def _release(nodes: Any, marks: Any) -> Any:
     most = 2 * n_heavy + 1
     feature, cut = np.full(most, LEAF, dtype=np.int32), np.zeros(most, dtype=np.uint32)
     missing_left = np.zeros(most, dtype=np.bool_)
-    left, right = np.full(most, -1, dtype=np.int32), np.full(most, -1, dtype=np.int32)
+    left = np.empty(most, dtype=np.int32)
     source, key = np.full(most, -1, dtype=np.int64), np.zeros(most, dtype=np.uint64)
     segment, leaf_keys = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.uint64)
     source[0], key[0] = 0, nodes.key[0]
@@ -481,7 +503,7 @@ def _release(nodes: Any, marks: Any) -> Any:
         if node >= 0 and marks[node] == HEAVY and nodes.feature[node] != NO_SPLIT:
             feature[i], cut[i] = nodes.feature[node], nodes.cut[node]
             missing_left[i] = nodes.missing_left[node]
-            left[i], right[i] = made, made + 1
+            left[i] = made
             for side in (LEFT, RIGHT):
                 source[made], key[made] = child[node, side], child_key(key[i], side)
                 made += 1
@@ -494,7 +516,6 @@ def _release(nodes: Any, marks: Any) -> Any:
         cut[:made],
         missing_left[:made],
         left[:made],
-        right[:made],
         leaf_keys[:n_leaves],
         segment[:n_leaves],
     )
