@@ -344,8 +344,16 @@ def _read_kind(column: Mapping[str, Any]) -> Kind:
             raise ValueError(f"not a domain: column {name!r} needs a list of categories; fill it in")
         return Categorical(tuple(column["categories"]), column.get("missing", False) is True)
     if kind not in ("numeric", "datetime"):
-        raise ValueError(f"not a domain: column {name!r} has the unknown type {kind!r}")
+        raise ValueError(
+            f"not a domain: column {name!r} needs a type (numeric, datetime or categorical), "
+            f"not {kind!r}; fill it in"
+        )
     low, high = column["low"], column["high"]
+    if kind == "datetime" and isinstance(low, str) and isinstance(high, str):
+        try:
+            low, high = (_seconds(dt.datetime.fromisoformat(v)) for v in (low, high))
+        except ValueError:
+            raise ValueError(f"not a domain: column {name!r} needs dates like 2026-01-31") from None
     if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in (low, high)):
         raise ValueError(f"not a domain: column {name!r} needs numbers as low and high; fill them in")
     return Numeric(float(low), float(high), kind == "datetime")

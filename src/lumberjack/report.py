@@ -190,7 +190,7 @@ class Description:
     def how_to_verify(self) -> list[tuple[str, str]]:
         """Ways to check the promise without trusting this report: what to do, and with what."""
         ways = [
-            ("At a terminal; the exit code is 1 if it fails.", "lumberjack inspect MODEL --verify"),
+            ("At a terminal; the exit code is 4 if it fails.", "lumberjack inspect MODEL --verify"),
             (
                 "In Python; the number must be at most δ.",
                 "import lumberjack; lumberjack.load('MODEL').guarantee_.verify()",
