@@ -5,6 +5,7 @@ import dataclasses
 import io
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -315,14 +316,13 @@ def _write_csv(parts: Iterator[dict[str, list[Any]]], file: Any) -> None:
 
 
 def _write_parquet(parts: Iterator[dict[str, list[Any]]], path: Path, force: bool) -> None:
-    with open_to_write(path, overwrite=force) as file:
+    with open_to_write(path, overwrite=force) as file, ExitStack() as opened:
         writer = None
         for part in parts:
             batch = pa.table(part)
-            writer = writer or pq.ParquetWriter(file, batch.schema)
+            if writer is None:
+                writer = opened.enter_context(pq.ParquetWriter(file, batch.schema))
             writer.write_table(batch.cast(writer.schema))
-        if writer is not None:
-            writer.close()
 
 
 @app.command()

@@ -37,7 +37,7 @@ __all__ = [
     "split",
 ]
 
-_BLOCK = 8 * 2**20  # bytes of text in a chunk
+_BLOCK = 2**20  # bytes of text in a chunk; Arrow reads up to 32 of them ahead
 _ROWS = 2**16  # rows in a chunk of Parquet
 NULLS = ["", "NA", "N/A", "#N/A", "NaN", "nan", "n/a", "NULL", "null", "None"]
 
@@ -88,9 +88,11 @@ class Table:
         if self.is_parquet:
             return list(self._parquet().schema_arrow.names)
         try:
-            with self.path.open(newline="", encoding="utf-8-sig") as file:
+            # Rows further down are in the same buffer; whatever they are, only the names must be text.
+            with self.path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
                 names = next(csv.reader(file, delimiter=self.delimiter), [])
-        except (UnicodeDecodeError, csv.Error):
+            "".join(names).encode("utf-8")
+        except (UnicodeEncodeError, csv.Error):
             raise ValueError(f"{self.path} is not a CSV file in UTF-8") from None
         if not names:
             raise ValueError(f"{self.path} is empty: a CSV file begins with the names of its columns")

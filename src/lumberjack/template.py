@@ -44,31 +44,17 @@ def to_fill_in(found: Mapping[str, Any]) -> list[str]:
 
 def parse_bounds(text: str) -> Kind:
     """A range like 17:90 or 2020-01-01:2024-12-31."""
-    low, colon, high = text.partition(":") if text.count(":") == 1 else _halve(text)
-    if not colon:
+    if ":" not in text:
         raise ValueError(f"a range is LOW:HIGH, like 17:90, got {text!r}")
-    try:
-        return Domain.numeric(float(low), float(high))
-    except ValueError as error:
-        if "finite" in str(error):
-            raise
-    try:
-        return Domain.numeric(
-            dt.datetime.fromisoformat(low.strip()), dt.datetime.fromisoformat(high.strip())
-        )
-    except ValueError:
-        raise ValueError(
-            f"a range needs two numbers or two dates like 2026-01-31, got {text!r}"
-        ) from None
-
-
-def _halve(text: str) -> tuple[str, str, str]:
-    """Times hold colons as well: take the one in the middle."""
-    at = [i for i, c in enumerate(text) if c == ":"]
-    if len(at) % 2 == 0:
-        return text, "", ""
-    middle = at[len(at) // 2]
-    return text[:middle], ":", text[middle + 1 :]
+    for at in (i for i, letter in enumerate(text) if letter == ":"):  # times hold colons as well
+        low, high = text[:at].strip(), text[at + 1 :].strip()
+        for read in (float, dt.datetime.fromisoformat):
+            try:
+                bounds = read(low), read(high)
+            except ValueError:
+                continue
+            return Domain.numeric(*bounds)
+    raise ValueError(f"a range needs two numbers or two dates like 2026-01-31, got {text!r}")
 
 
 def parse_labels(text: str) -> list[Any]:
