@@ -57,4 +57,4 @@ $(OLDEST)/stamp: pyproject.toml requirements-oldest.txt
 	@touch $@
 
 test-oldest: $(OLDEST)/stamp
-	$(OLDEST)/bin/python -m pytest -p no:cacheprovider tests/test_forest.py tests/test_domain.py tests/integration
+	$(OLDEST)/bin/python -m pytest -p no:cacheprovider tests/test_forest.py tests/test_domain.py tests/test_io.py tests/test_cli.py tests/integration

@@ -37,7 +37,7 @@ __all__ = [
     "split",
 ]
 
-_BLOCK = 2**20  # bytes of text in a chunk; Arrow reads up to 32 of them ahead
+_BLOCK = 2**19  # bytes of text in a chunk; Arrow reads up to 32 of them ahead
 _ROWS = 2**16  # rows in a chunk of Parquet
 NULLS = ["", "NA", "N/A", "#N/A", "NaN", "nan", "n/a", "NULL", "null", "None"]
 
@@ -106,6 +106,14 @@ class Table:
         if not self.is_parquet:
             return dict.fromkeys(self.names(), "unknown")
         return {field.name: _kind_of(field.type) for field in self._parquet().schema_arrow}
+
+    def most_rows(self) -> int:
+        """A bound on the number of rows: of a CSV file, its lines."""
+        if self.is_parquet:
+            return int(self._parquet().metadata.num_rows)
+        with self.path.open("rb") as file:
+            blocks = iter(lambda: file.read(2**18), b"")
+            return 1 + sum(block.count(b"\n") + block.count(b"\r") for block in blocks)
 
     def check_columns(self, wanted: Sequence[str]) -> None:
         """Refuse a file that lacks columns."""
@@ -186,7 +194,7 @@ class Table:
         elif "Expected" in error:
             problem = "a row has more or fewer fields than the header"
         elif "straddl" in error:
-            problem = f"a row is longer than {_BLOCK // 2**20} MiB; is a quote never closed?"
+            problem = f"a row is longer than {_BLOCK // 2**10} KiB; is a quote never closed?"
         else:
             problem = "it cannot be read as CSV"
         if not self.locate:
@@ -320,24 +328,23 @@ def read(
 ) -> tuple[Encoded, dict[str, NDArray[Any]]]:
     """A whole file, encoded; ``extra`` columns go through a function, chunk by chunk.
 
-    Memory: the result and one chunk. Pieces are freed while the result is put together.
+    Memory: the result and one chunk. Room for the most rows that the file can have is set aside at once;
+    the system hands it out as it is filled.
     """
     numbers, values = split(domain)
-    pieces: list[Codes] = []
-    others: dict[str, list[NDArray[Any]]] = {name: [] for name in extra}
+    most, n = table.most_rows(), 0
+    codes = np.empty((most, len(domain)), dtype=np.uint32)
+    others: dict[str, NDArray[Any]] = {}
     for chunk in table.chunks(numbers, [*values, *extra], progress):
-        pieces.append(encode(chunk, domain, table))
+        piece = encode(chunk, domain, table)
+        codes[n : n + len(piece)] = piece
         for name, convert in extra.items():
-            others[name].append(convert(chunk[name]))  # type: ignore[arg-type]
-    if not pieces:
+            part = convert(chunk[name])  # type: ignore[arg-type]
+            others.setdefault(name, np.empty(most, dtype=part.dtype))[n : n + len(piece)] = part
+        n += len(piece)
+    if not n:
         raise ValueError(f"{table.path} has no rows")
-    codes = np.empty((sum(map(len, pieces)), len(domain)), dtype=np.uint32)
-    end = len(codes)
-    while pieces:
-        piece = pieces.pop()
-        codes[end - len(piece) : end] = piece
-        end -= len(piece)
-    return Encoded(domain, codes), {name: np.concatenate(parts) for name, parts in others.items()}
+    return Encoded(domain, codes[:n]), {name: values[:n] for name, values in others.items()}
 
 
 def label_reader(target: str, known: list[Any] | None, table: Table) -> Reader:
