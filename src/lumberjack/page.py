@@ -39,14 +39,14 @@ th, td { text-align: left; vertical-align: top; padding: 0.3rem 0.7rem 0.3rem 0;
   border-bottom: 1px solid var(--line); }
 th { font-weight: 600; }
 tbody th { font-weight: 500; width: 45%; }
-.columns tbody th, .bars tbody th { width: 32%; }
-.bars td:last-child { width: 4.5rem; text-align: right; font-variant-numeric: tabular-nums; }
+.columns tbody th, .bars tbody th { width: 38%; }
+.bars td:last-child, .bars th:last-child { width: 4.5rem; text-align: right; }
 .bar { display: block; height: 0.8rem; margin-top: 0.35rem; background: var(--one);
   border-radius: 0.15rem; min-width: 1px; }
 figure { margin: 0.8rem 0; }
 figcaption { color: var(--soft); font-size: 0.95rem; }
 svg { display: block; width: 100%; height: auto; max-width: 36rem; }
-svg text { fill: var(--ink); font: 11px system-ui, sans-serif; }
+svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
 pre { background: var(--card); border: 1px solid var(--line); border-radius: 0.3rem; padding: 0.7rem;
   white-space: pre-wrap; overflow-wrap: anywhere; font-size: 0.85rem; }
 code { font-size: 0.9em; }
@@ -115,7 +115,11 @@ def _box(kind: str, title: str, text: str = "", html: str = "") -> str:
 
 
 def _budget(report: Description) -> str:
-    unit = "ε" if report.guarantee.accounting == "paper" else "μ², the square of the privacy loss,"
+    unit = (
+        "ε"
+        if report.guarantee.accounting == "paper"
+        else "μ², in which the prices of noisy counts add up,"
+    )
     said = f"Shares of {unit} that each part of the release used."
     html = _stack(report.budget, said)
     if report.failure:
@@ -217,8 +221,7 @@ def _trees(report: Description) -> str:
 
 
 def _domain(report: Description) -> str:
-    intro = "What the columns may hold, as declared before training. This is public: it is in the model."
-    html = _paragraphs([intro])
+    html = _paragraphs(["What the columns may hold. This is public: it is in the model as it is."])
     if report.domain.inferred:
         html += _box("bad", "It was read off the data, and is not private.")
     rows = "".join(

@@ -160,7 +160,7 @@ class Description:
         clear = float(np.mean(sizes > 2 * self.size_noise))
         middle = max(float(np.median(sizes)), 0.0)
         return (
-            f"Half of the leaves hold more than {middle:,.0f} rows; the noise of such a size has "
+            f"Half of the leaves hold more than about {middle:,.0f} rows; the noise of such a size has "
             f"standard deviation {self.size_noise:,.1f}. {clear:.0%} of the leaves are larger than "
             "twice that. Leaves of many trees are pooled, which averages noise out."
         )
