@@ -164,7 +164,7 @@ def run(command: Callable[[], Any]) -> int:
         except BrokenPipeError:  # whoever read the output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return STOPPED
-        except (OSError, MemoryError, ValueError, TypeError) as error:
+        except (OSError, MemoryError, ValueError, TypeError, ArithmeticError) as error:
             text, code = _explain(error)
             say(f"Error: {text}", "bold red")
             return code

@@ -108,8 +108,8 @@ class Description:
     def in_words(self) -> list[str]:
         """The guarantee for readers who do not compute."""
         g = self.guarantee
-        factor = math.exp(min(g.epsilon, 700.0))
-        sure = 1 / (1 + math.exp(-g.epsilon))
+        bounded = min(max(g.epsilon, 0.0), 700.0)  # beyond, floats end and the promise is none
+        factor, sure = math.exp(bounded), 1 / (1 + math.exp(-bounded))
         said = [
             f"Take the training data with and without one {self.unit}. Whatever anybody concludes from "
             "this model, now or later and with any other knowledge, is at most "
@@ -246,8 +246,9 @@ def describe(model: Any, fingerprint: str | None = None) -> Description:
     forest: Forest = model.forest_
     regression = g.leaf == "mean"
     kind: Values = "sums" if regression else "counts" if g.leaf == "counts" else "labels"
-    leaf_noise = g.leaf_noise or 0.0
-    noise = (0.0, 0.0) if kind == "labels" else (leaf_noise, g.sum_noise or 0.0)
+    # What a file claims need not make sense; where it does not, the verdict says so, not a crash.
+    leaf_noise, sum_noise = (min(max(float(v or 0), 0.0), 1e100) for v in (g.leaf_noise, g.sum_noise))
+    noise = (0.0, 0.0) if kind == "labels" else (leaf_noise, sum_noise)
     shares = importances(forest, kind, noise)
     ranked = sorted(zip(model.domain_, shares.tolist(), strict=True), key=lambda pair: -pair[1])
     sizes = leaf_sizes(forest, kind)
@@ -281,15 +282,17 @@ def _budget(g: Guarantee) -> tuple[Part, ...]:
     else:
         structure = gdp_mu((g.queries_per_record, g.threshold_noise)) ** 2
         leaves = gdp_mu((g.counts_per_record, g.leaf_noise)) ** 2
-        if g.sum_noise is not None and g.sum_bound is not None:
+        if g.sum_noise is not None and g.sum_bound:
             leaves += gdp_mu((g.counts_per_record, g.sum_noise / g.sum_bound)) ** 2
-        share = structure / (structure + leaves)
+        # A file may claim no noise or endless noise: then there is nothing to share out.
+        whole = structure + leaves
+        share = structure / whole if 0 < whole < math.inf else 1.0
     return Part(names[0], share), Part(names[1], 1 - share)
 
 
 def _failure(g: Guarantee) -> tuple[Part, ...]:
     """What delta is made of, as shares of the promised one; the paper's theorem does not split."""
-    if g.accounting != "joint" or g.cutoff is None:
+    if g.accounting != "joint" or g.cutoff is None or g.delta <= 0:
         return ()
     cut = cutoff_delta(g.queries_per_record, g.threshold_noise, g.cutoff, g.rows_per_person) / g.delta
     noise = max(g.verify() / g.delta - cut, 0.0)
@@ -300,6 +303,8 @@ def _failure(g: Guarantee) -> tuple[Part, ...]:
 def _bound(value: float, kind: Numeric) -> str:
     if not kind.temporal:
         return f"{value:,.10g}"
+    if abs(value) > 2**53:  # no calendar reaches so far
+        return f"{value:g} seconds after 1970"
     return str(np.datetime64(int(value), "s")).replace("T", " ") + " UTC"
 
 
