@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from lumberjack import PrivacyLeakWarning, heavy_hitters
 from lumberjack.guarantee import ALPHABET_INFERRED, HEIGHT_INFERRED, SEEDED, plan_heavy_hitters
-from lumberjack.heavy_hitters import HEAVY, LIGHT, mark_heavy_hitters, search_order, top_down_order
+from lumberjack.heavy_hitters import (
+    HEAVY,
+    LIGHT,
+    mark_heavy_hitters,
+    mark_tree,
+    search_order,
+    top_down_order,
+)
 from lumberjack.paths import make_level, read_paths
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -387,3 +394,23 @@ def test_bad_parameters_are_refused_before_data_is_used(kwargs, error, message):
 def test_gaussian_refuses_a_tree_too_large_to_ask_about():
     with pytest.raises(ValueError, match='use method="sparse"'):
         heavy_hitters(np.eye(40, dtype=int), method="gaussian", height=40, **BUDGET)
+
+
+@pytest.mark.parametrize("height", [1, 2, 3, 8, 13])
+def test_coins_tossed_beforehand_give_the_same_marks(height):
+    """``mark_tree`` against ``mark_heavy_hitters`` on random trees with random answers."""
+    rng = np.random.default_rng(height)
+    for _ in range(50):
+        rows = rng.integers(0, 3, (30, height))
+        rows[:, 0] = 0  # one root
+        tree = read_paths(rows, height, None)
+        answers = [rng.random(len(level.count)) < 0.6 for level in tree.levels]
+        marks = mark_heavy_hitters(
+            tree.levels, search_order(height), lambda depth, asked, told=answers: told[depth][asked]
+        )
+        sizes = [len(level.count) for level in tree.levels]
+        first = np.cumsum([0, *sizes])
+        up = [level.parent + (first[d - 1] if d else -1) for d, level in enumerate(tree.levels)]
+        level = np.repeat(np.arange(height), sizes)
+        found = mark_tree(level, np.concatenate(up), np.concatenate(answers), height)
+        np.testing.assert_array_equal(found, np.concatenate(marks))

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from lumberjack.guarantee import SUM_BOUND
-from lumberjack.leaves import Targets, noisy_counts, noisy_labels, noisy_sums, pool, votes
+from lumberjack.leaves import Targets, noisy_counts, noisy_labels, noisy_sums, votes
 from lumberjack.noise import Bits, ExponentialChoice, RoundedGaussian
 
 N = 100_000
@@ -95,8 +95,3 @@ def test_noisy_sums_use_separate_noise():
 def test_votes_weigh_proportions_by_the_fourth_root_of_the_size():
     said = votes(np.array([[16.0, 0.0], [-5.0, 1.0], [-3.0, -2.0], [8.0, 8.0]]))
     np.testing.assert_allclose(said, [[2, 0], [0, 1], [0, 0], [1, 1]])
-
-
-def test_pooling_adds_over_trees():
-    values = [np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[10.0, 20.0]])]
-    np.testing.assert_allclose(pool(values, np.array([[0, 0], [1, 0]])), [[11, 22], [13, 24]])

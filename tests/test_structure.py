@@ -13,8 +13,10 @@ from lumberjack.structure import (
     Features,
     child_key,
     choose_split,
-    goes_left,
+    interval,
+    narrow,
     root_keys,
+    root_room,
 )
 
 DOMAIN = Domain({"n": (0, 1), "c": ["a", "b", "c"], "m": (5, 9), "one": (3, 3)})
@@ -24,12 +26,14 @@ def split(features, key, path=()):
     """Split of the node reached by ``path``, (feature, cut, side) from the root."""
     n = len(path)
     up = np.arange(-1, n, dtype=np.int32)
-    side = np.array([0, *(s for _, _, s in path)], dtype=np.int8)
     feature = np.array([*(f for f, _, _ in path), NO_SPLIT], dtype=np.int32)
     cut = np.array([*(c for _, c, _ in path), 0], dtype=np.int64)
-    return choose_split(
-        n, key, features.sizes, features.categorical, features.chances, up, side, feature, cut
-    )
+    room = np.empty((2, len(features.sizes)), dtype=np.uint32)
+    root_room(features.sizes, features.categorical, *room)
+    for f, c, side in path:
+        narrow(f, c, side, features.categorical, *room)
+    public = features.sizes, features.categorical, features.chances
+    return choose_split(n, key, *public, *room, up, feature, cut)
 
 
 def keys(n, seed=0):
@@ -102,11 +106,17 @@ def test_structure_is_a_function_of_the_seed():
     assert len({int(child_key(k, side)) for k in keys(1000) for side in (LEFT, RIGHT)}) == 2000
 
 
-def test_which_way_values_go():
-    assert goes_left(3, 3, False, False)
-    assert not goes_left(4, 3, False, True)
-    assert goes_left(MISSING, 3, False, True)
-    assert not goes_left(MISSING, 3, False, False)
-    assert goes_left(2, 2, True, False)
-    assert not goes_left(1, 2, True, True)
-    assert not goes_left(OTHER, 2, True, True)
+@pytest.mark.parametrize("categorical", [False, True])
+@pytest.mark.parametrize("missing_left", [False, True])
+def test_the_codes_that_go_left_are_one_interval(categorical, missing_left):
+    """Against the rule in words: equal to the category, at most the cell, missing by its coin."""
+    for cut in (0, 1, 3, CELLS - 2):
+        low, width = interval(cut, categorical, missing_left)
+        for code in (0, 1, 2, 3, 4, CELLS - 2, CELLS - 1, OTHER, MISSING):
+            if categorical:
+                expected = code == cut
+            elif code == MISSING:
+                expected = missing_left
+            else:
+                expected = code <= cut
+            assert ((code - int(low)) % 2**32 <= int(width)) == expected

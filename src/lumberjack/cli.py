@@ -19,15 +19,16 @@ from lumberjack.console import (
     NOT_HELD,
     bar,
     check_output,
-    counting_trees,
     fingerprint,
     print_guarantee,
     print_json,
     print_rows,
+    remarks,
     run,
     say,
     show,
     to_json,
+    watched,
     write,
 )
 from lumberjack.domain import Domain
@@ -94,8 +95,10 @@ def demo(
         output.mkdir(parents=True, exist_ok=True)
     for file in files:
         check_output(file, force)
-    model = LumberjackClassifier(2.0, 1e-6, domain=domain, classes=[0, 1, 2], n_jobs=-1, verbose=1)
-    with counting_trees():
+    model = LumberjackClassifier(
+        2.0, 1e-6, domain=domain, classes=[0, 1, 2], n_jobs=-1, verbose=int(watched())
+    )
+    with remarks():
         model.fit(X, y)
     fresh, truth, _ = datasets.make_toy(n=10_000, random_state=1)
     show("Two moons and a far blob, 10,000 generated rows, at (2, 1e-6)-differential privacy.")

@@ -19,13 +19,14 @@ from lumberjack import scores, tables
 from lumberjack.console import (
     bar,
     check_output,
-    counting_trees,
     print_guarantee,
     print_json,
     print_rows,
+    remarks,
     say,
     show,
     to_json,
+    watched,
     write,
 )
 from lumberjack.domain import Domain, Encoded, Numeric
@@ -184,7 +185,7 @@ def train(
         "structure_share": structure_share,
         "rows_per_person": rows_per_person,
         "n_jobs": jobs,
-        "verbose": 1,
+        "verbose": int(watched()),
     }
     model: Model
     if limits is not None:
@@ -208,7 +209,7 @@ def train(
     with bar("Reading") as done:
         X, extra = tables.read(table, features, readers, done)
     y = extra[target] if limits or labels else tables.settle_labels(extra[target])
-    with counting_trees():
+    with remarks():
         model.fit(X, y, person_ids=None if person is None else extra[person])
     model.set_params(n_jobs=None, verbose=0)
     write(output, pack(model), force)

@@ -8,7 +8,6 @@ import hashlib
 import io
 import json
 import os
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -31,15 +30,16 @@ __all__ = [
     "WRONG",
     "bar",
     "check_output",
-    "counting_trees",
     "fingerprint",
     "print_guarantee",
     "print_json",
     "print_rows",
+    "remarks",
     "run",
     "say",
     "show",
     "to_json",
+    "watched",
     "write",
 ]
 
@@ -98,23 +98,15 @@ def bar(text: str) -> Iterator[Callable[[float], None]]:
         yield lambda part: shown.update(task, completed=part)
 
 
-class _Lines(io.TextIOBase):
-    """Reads the lines that ``verbose=1`` prints, like "tree 3 of 20"."""
-
-    def __init__(self, done: Callable[[float], None]) -> None:
-        self.done = done
-
-    def write(self, text: str) -> int:
-        found = re.search(r"tree (\d+) of (\d+)", text)
-        if found:
-            self.done(int(found.group(1)) / int(found.group(2)))
-        return len(text)
+def watched() -> bool:
+    """Whether somebody sees standard error: a terminal."""
+    return _console(stderr=True).is_terminal
 
 
 @contextmanager
-def counting_trees() -> Iterator[None]:
-    """A bar that follows a fit with ``verbose=1``."""
-    with bar("Growing trees") as done, redirect_stdout(_Lines(done)):
+def remarks() -> Iterator[None]:
+    """What a fit with ``verbose=1`` shows is a remark, not a part of the result."""
+    with redirect_stdout(sys.stderr):
         yield
 
 

@@ -10,7 +10,7 @@ import json
 import math
 import numbers
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lumberjack.guarantee import PrivacyLeakWarning
+from lumberjack.kernels import kernel
 
 __all__ = [
     "CELLS",
@@ -37,6 +38,8 @@ __all__ = [
 CELLS = 2**31  # numbers are placed on this many cells of their public range
 MISSING = 2**32 - 1
 OTHER = 2**32 - 2
+
+_LOOKUP = 2**16  # entries of a table from values to codes
 
 Codes = NDArray[np.uint32]
 Category = str | int | float | bool
@@ -56,14 +59,10 @@ class Numeric:
                 f"a range needs finite bounds, low <= high, got ({self.low:g}, {self.high:g})"
             )
 
-    def encode(self, name: str, values: "Column") -> Codes:
+    def encode(self, name: str, values: "Column", out: Codes) -> None:
         """Place numbers on the grid: clipped to the range, missing values kept apart."""
         number = values.timestamps(name) if self.temporal else values.numbers(name)
-        missing = np.isnan(number)
-        width = self.high - self.low
-        place = (np.clip(number, self.low, self.high) - self.low) / (width or 1.0) * CELLS
-        place = np.where(missing, 0.0, np.minimum(place, CELLS - 1))
-        return np.where(missing, MISSING, place.astype(np.uint32)).astype(np.uint32)
+        _place_on_grid(number, self.low, self.high, out)
 
     @property
     def size(self) -> int:
@@ -88,22 +87,65 @@ class Categorical:
         if len(set(self.categories)) != len(self.categories):
             raise ValueError("categories must be distinct")
 
-    def encode(self, name: str, values: "Column") -> Codes:
+    def encode(self, name: str, values: "Column", out: Codes) -> None:
         """Number the categories; what is not one of them is OTHER."""
-        table = {category: code for code, category in enumerate(self.categories)}
         # A missing value is None or NaN, and neither can be a category.
         absent = len(self.categories) if self.missing else OTHER
+        lookup = self._lookup if values.is_numeric else None
+        if lookup is not None:
+            _look_up(values.numbers(name), *lookup, absent, out)
+            return
+        table = {category: code for code, category in enumerate(self.categories)}
         found = values.items()
         try:
             codes = [absent if v is None or v != v else table.get(v, OTHER) for v in found]
         except TypeError:
             raise TypeError(f"column {name!r} holds values that cannot be categories") from None
-        return np.array(codes, dtype=np.uint32)
+        out[:] = codes
+
+    @property
+    def _lookup(self) -> tuple[int, Codes] | None:
+        """Codes by value - least value, for categories that are integers not too far apart."""
+        numbers_only = [c for c in self.categories if not isinstance(c, str)]
+        if not all(float(c).is_integer() and abs(c) < 2**53 for c in numbers_only):
+            return None  # beyond 2^53 a float may equal an integer that it is not
+        values = [int(c) for c in numbers_only]
+        least = min(values, default=0)
+        if max(values, default=0) - least >= _LOOKUP:
+            return None
+        table = np.full(max(values, default=0) - least + 1, OTHER, dtype=np.uint32)
+        for code, category in enumerate(self.categories):
+            if not isinstance(category, str):
+                table[int(category) - least] = code
+        return least, table
 
     @property
     def size(self) -> int:
         """How many codes there are to split between."""
         return len(self.categories) + self.missing
+
+
+@kernel
+def _place_on_grid(number: Any, low: Any, high: Any, out: Any) -> None:
+    width = high - low if high > low else 1.0
+    for i in range(len(number)):
+        x = number[i]
+        if np.isnan(x):
+            out[i] = MISSING
+        else:
+            out[i] = np.uint32(min((min(max(x, low), high) - low) / width * CELLS, CELLS - 1.0))
+
+
+@kernel
+def _look_up(number: Any, least: Any, table: Any, absent: Any, out: Any) -> None:
+    for i in range(len(number)):
+        x = number[i]
+        if np.isnan(x):
+            out[i] = absent
+        elif least <= x < least + len(table) and x == np.floor(x):
+            out[i] = table[int(x) - least]
+        else:
+            out[i] = OTHER
 
 
 Kind = Numeric | Categorical
@@ -114,6 +156,16 @@ class Column:
 
     def __init__(self, values: Any) -> None:
         self.values = values  # a narwhals Series or a 1-D ndarray
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether its type holds numbers or booleans only."""
+        if isinstance(self.values, np.ndarray):
+            return self.values.dtype.kind in "iufb"
+        return bool(self.values.dtype.is_numeric() or self.values.dtype == nw.Boolean)
 
     def items(self) -> list[Any]:
         """Plain Python values; None where the library marks a missing one."""
@@ -128,11 +180,9 @@ class Column:
     def numbers(self, name: str) -> NDArray[np.float64]:
         """Floats, NaN where missing."""
         try:
-            if isinstance(self.values, np.ndarray) and self.values.dtype.kind in "iufb":
+            if self.is_numeric and isinstance(self.values, np.ndarray):
                 return self.values.astype(np.float64)
-            if not isinstance(self.values, np.ndarray) and (
-                self.values.dtype.is_numeric() or self.values.dtype == nw.Boolean
-            ):
+            if self.is_numeric:
                 floats = self.values.cast(nw.Float64)
                 return np.asarray(floats.fill_null(float("nan")).to_numpy(), dtype=np.float64)
             items = self.items()
@@ -285,9 +335,10 @@ class Domain:
                 raise ValueError(f"X has columns outside the domain: {', '.join(surplus)}; drop them")
             by_name = dict(zip(names, columns, strict=True))
             chosen = [by_name[name] for name in self]
-        encoders: list[Callable[[str, Column], Codes]] = [kind.encode for kind in self.kinds]
-        coded = [encode(n, c) for encode, n, c in zip(encoders, self.names, chosen, strict=True)]
-        return np.ascontiguousarray(np.column_stack(coded))
+        codes = np.empty((len(chosen[0]), len(chosen)), dtype=np.uint32)
+        for j, (name, column) in enumerate(zip(self.names, chosen, strict=True)):
+            self[name].encode(name, column, codes[:, j])
+        return codes
 
     def to_json(self, path: str | Path) -> None:
         """Write the domain as typed JSON."""

@@ -7,8 +7,9 @@ the one file that knows all the others.
 import dataclasses
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -19,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lumberjack.accounting.checks import check_real
 from lumberjack.domain import Codes, Domain, columns_of
-from lumberjack.engines.local import prune
+from lumberjack.engines.local import Leaves, prune
 from lumberjack.files import open_to_write
 from lumberjack.guarantee import (
     BOUNDS_INFERRED,
@@ -48,26 +49,35 @@ from lumberjack.inputs import (
     refuse_unknown,
 )
 from lumberjack.io import pack, read_model
-from lumberjack.leaves import Targets, noisy_counts, noisy_labels, noisy_sums, pool, votes
+from lumberjack.leaves import (
+    Targets,
+    add_targets,
+    count_classes,
+    noisy_counts,
+    noisy_labels,
+    noisy_sums,
+    votes,
+)
 from lumberjack.noise import (
     Bits,
     ExponentialChoice,
     RoundedGaussian,
     ThresholdCoin,
-    Words,
     seed_from,
 )
+from lumberjack.progress import CallbackSupportMixin, announce_compilation, progress, with_callbacks
 from lumberjack.report import Report, describe
 from lumberjack.structure import Features, root_keys
+from lumberjack.thinning import Thinning
 from lumberjack.tree import Forest, Tree
 
 __all__ = ["LumberjackClassifier", "LumberjackRegressor", "load"]
 
 Floats = NDArray[np.float64]
-Release = Callable[[NDArray[np.int32], int, Words], Floats]
+Release = Callable[[Leaves], Floats]
 
 
-class _Lumberjack(BaseEstimator):  # type: ignore[misc]
+class _Lumberjack(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """What classifier and regressor share: the way from a table to a released forest."""
 
     def _plan(self, leaf: Leaf) -> Guarantee:
@@ -129,8 +139,8 @@ class _Lumberjack(BaseEstimator):  # type: ignore[misc]
         return weights
 
     def _limit(
-        self, codes: Codes, target: NDArray[np.int64], person_ids: Any, bits: Bits, caveats: list[str]
-    ) -> tuple[Codes, NDArray[np.int64]]:
+        self, codes: Codes, target: NDArray[np.int32], person_ids: Any, bits: Bits, caveats: list[str]
+    ) -> tuple[Codes, NDArray[np.int32]]:
         """Rows that may be used, so that nobody has too many; reserves join the caveats."""
         if person_ids is not None:
             people = read_people(person_ids)
@@ -150,29 +160,64 @@ class _Lumberjack(BaseEstimator):  # type: ignore[misc]
         guarantee: Guarantee,
         bits: Bits,
         release: Release,
+        advance: Callable[[], None] = lambda: None,
     ) -> Forest:
         """Prune every tree, in threads, and release its leaves."""
         coin = ThresholdCoin(
             guarantee.threshold_noise, guarantee.threshold, cut=guarantee.cut, largest=len(codes)
         )
 
-        def one(key: np.uint64) -> tuple[Tree, Floats]:
-            tree, keys = prune(codes, features, key, guarantee.max_depth, coin, bits)
-            return tree, release(tree.apply(codes, features.categorical), tree.n_leaves, keys)
+        height = guarantee.max_depth
+        thinning = Thinning(coin, height)
 
-        roots = root_keys(bits.seed, guarantee.n_estimators)
-        with ThreadPoolExecutor(effective_n_jobs(self.n_jobs)) as pool_of_threads:
-            grown = []
-            for done, result in enumerate(pool_of_threads.map(one, roots), start=1):
-                grown.append(result)
-                if self.verbose:
-                    print(f"[{type(self).__name__}] tree {done} of {guarantee.n_estimators}")
+        def one(key: np.uint64) -> tuple[Tree, Floats]:
+            tree, leaves, _ = prune(
+                codes, features, key, height, coin, bits, thinning=thinning, stop=stop
+            )
+            return tree, release(leaves)
+
+        stop = np.zeros(1, dtype=np.bool_)
+        grown: list[tuple[Tree, Floats]] = []
+        threads = ThreadPoolExecutor(effective_n_jobs(self.n_jobs))
+        try:
+            todo = [threads.submit(one, key) for key in root_keys(bits.seed, guarantee.n_estimators)]
+            for future in todo:
+                grown.append(future.result())
+                advance()
+        finally:
+            # After an error or Ctrl-C: no tree is begun any more, and those in work end soon.
+            stop[0] = True
+            threads.shutdown(cancel_futures=True)
         return Forest(tuple(t for t, _ in grown), tuple(v for _, v in grown), features.categorical)
+
+    @contextmanager
+    def _watch(self) -> Iterator[Callable[[], None]]:
+        """Show progress, and tell scikit-learn's callbacks of each tree.
+
+        A callback that asks to stop is not heard: the number of trees is public and paid for.
+        """
+        title, total = type(self).__name__, self.n_estimators
+        context = self._init_callback_context(max_subtasks=total)
+        context.call_on_fit_task_begin(estimator=self)
+        with (
+            announce_compilation(title, self.verbose),
+            progress(title, "tree", total, self.verbose) as bar,
+        ):
+
+            def advance() -> None:
+                task = context.subcontext(task_name="tree")
+                task.call_on_fit_task_begin(estimator=self)
+                task.call_on_fit_task_end(estimator=self)
+                bar()
+
+            yield advance
+        context.call_on_fit_task_end(estimator=self)
 
     def _finish(self, guarantee: Guarantee, caveats: list[str], **learned: Any) -> None:
         """Keep what was released, all at once: a fit that failed has changed nothing."""
+        frames = 3 + hasattr(self, "set_callbacks")  # scikit-learn's decorator is one more
         for caveat in caveats:
-            warnings.warn(f"not private without reserve: {caveat}", PrivacyLeakWarning, stacklevel=3)
+            warnings.warn(f"not private without reserve: {caveat}", PrivacyLeakWarning, frames)
         if hasattr(self, "feature_names_in_") and "feature_names_in_" not in learned:
             delattr(self, "feature_names_in_")
         learned["guarantee_"] = dataclasses.replace(
@@ -181,7 +226,8 @@ class _Lumberjack(BaseEstimator):  # type: ignore[misc]
         for name, value in learned.items():
             setattr(self, name, value)
 
-    def _leaves(self, X: Any) -> NDArray[np.int32]:
+    def _encode(self, X: Any) -> Codes:
+        """Codes of a table to predict for, its columns matched to those of ``fit``."""
         check_is_fitted(self)
         X = read_table(X)
         names, columns = columns_of(X)
@@ -195,12 +241,20 @@ class _Lumberjack(BaseEstimator):  # type: ignore[misc]
             check_names(names, fitted)
         elif fitted:  # an array has the columns in the order of the frame in fit
             X = X[:, [fitted.index(name) for name in self.domain_]]
-        released: Forest = self.forest_
-        return released.apply(self.domain_.encode(X))
+        codes: Codes = self.domain_.encode(X)
+        return codes
+
+    def _pool(self, values: Sequence[Floats], X: Any) -> Floats:
+        """What the trees say about each row, added up."""
+        codes = self._encode(X)
+        forest: Forest = self.forest_
+        return forest.pool(values, codes, effective_n_jobs(self.n_jobs))
 
     def apply(self, X: Any) -> NDArray[np.int32]:
         """Leaf of each row in each tree, shape (n_rows, n_estimators)."""
-        return self._leaves(X)
+        codes = self._encode(X)
+        forest: Forest = self.forest_
+        return forest.apply(codes, effective_n_jobs(self.n_jobs))
 
     def save(self, path: str | os.PathLike[str], *, allow_seeded: bool = False) -> None:
         """Write the model to a file that ``load`` reads: no pickle, the same bytes for the same model.
@@ -351,6 +405,7 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
         }
         return cls(epsilon, delta, n_estimators=n_estimators, **{**settings, **kw})
 
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, person_ids: Any = None, **fit_params: Any) -> Self:
         """Train on a table, shape (n_rows, n_columns), and its labels, shape (n_rows,).
 
@@ -379,14 +434,14 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
         else:
             noise = RoundedGaussian(guarantee.leaf_noise or 0.0)
 
-        def release(leaf_of_row: NDArray[np.int32], n_leaves: int, keys: Words) -> Floats:
-            cell = leaf_of_row.astype(np.int64) * n_classes + target
-            counts = np.bincount(cell, minlength=n_leaves * n_classes).reshape(n_leaves, n_classes)
+        def release(leaves: Leaves) -> Floats:
+            counts = count_classes(leaves.rows, leaves.start, leaves.count, target, n_classes)
             if self.leaf == "counts" and isinstance(noise, RoundedGaussian):
-                return noisy_counts(counts, noise, bits, keys)
-            return noisy_labels(counts, noise, bits, keys)
+                return noisy_counts(counts, noise, bits, leaves.keys)
+            return noisy_labels(counts, noise, bits, leaves.keys)
 
-        forest = self._grow(codes, features, guarantee, bits, release)
+        with self._watch() as advance:
+            forest = self._grow(codes, features, guarantee, bits, release, advance)
         self._finish(guarantee, caveats, **learned, domain_=domain, forest_=forest, classes_=known)
         return self
 
@@ -417,15 +472,15 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Floats:
         """Probability of each class, shape (n_rows, n_classes)."""
-        leaves = self._leaves(X)
+        check_is_fitted(self)
         weights = self._class_weights()
         prior = np.maximum(self._released_totals(), 1.0)
         prior = prior / prior.sum()
         if self.leaf == "counts":
-            said = pool([votes(v) for v in self.forest_.values], leaves)
+            said = self._pool([votes(v) for v in self.forest_.values], X)
             tie = prior  # no vote left after noise: what the whole forest says
         else:
-            said = pool(self.forest_.values, leaves)
+            said = self._pool(self.forest_.values, X)
             # Leaf majorities lean towards the frequent class, so a tie speaks for the rare one.
             tie = (1 - prior) / max(len(prior) - 1, 1)
         said = (said + 1e-3 * len(self.forest_.trees) * tie) * weights
@@ -499,6 +554,7 @@ class LumberjackRegressor(RegressorMixin, _Lumberjack):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, person_ids: Any = None, **fit_params: Any) -> Self:
         """Train on a table, shape (n_rows, n_columns), and its targets, shape (n_rows,)."""
         refuse_unknown(fit_params)
@@ -527,20 +583,19 @@ class LumberjackRegressor(RegressorMixin, _Lumberjack):  # type: ignore[misc]
         codes, target = self._limit(codes, target, person_ids, bits, caveats)
         noise = RoundedGaussian(guarantee.leaf_noise or 0.0), RoundedGaussian(guarantee.sum_noise or 0.0)
 
-        def release(leaf_of_row: NDArray[np.int32], n_leaves: int, keys: Words) -> Floats:
-            counts = np.bincount(leaf_of_row, minlength=n_leaves)
-            sums = np.zeros(n_leaves, dtype=np.int64)
-            np.add.at(sums, leaf_of_row, target)
-            return noisy_sums(sums, counts, noise, bits, keys)
+        def release(leaves: Leaves) -> Floats:
+            sums = add_targets(leaves.rows, leaves.start, leaves.count, target)
+            return noisy_sums(sums, leaves.count, noise, bits, leaves.keys)
 
-        forest = self._grow(codes, features, guarantee, bits, release)
+        with self._watch() as advance:
+            forest = self._grow(codes, features, guarantee, bits, release, advance)
         self._finish(guarantee, caveats, **learned, domain_=domain, forest_=forest, targets_=targets)
         return self
 
     def predict(self, X: Any) -> Floats:
         """Mean target of each row's leaves, pooled over trees."""
         check_is_fitted(self)
-        pooled = pool(self.forest_.values, self._leaves(X))
+        pooled = self._pool(self.forest_.values, X)
         everything = sum(v.sum(axis=0) for v in self.forest_.values)
         prior = float(everything[1] / everything[0]) if everything[0] >= 1 else 0.0
         # A pooled count that noise alone could make tells nothing: the mean of all rows instead.

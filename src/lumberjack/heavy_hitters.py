@@ -24,10 +24,11 @@ from lumberjack.guarantee import (
     PrivacyLeakWarning,
     plan_heavy_hitters,
 )
+from lumberjack.kernels import kernel
 from lumberjack.noise import Bits, RoundedGaussian, ThresholdCoin, Words, seed_from
 from lumberjack.paths import Label, Level, Path, PrefixTree, make_level, plain_label, read_paths
 
-__all__ = ["HeavyHitters", "heavy_hitters", "mark_heavy_hitters", "search_order"]
+__all__ = ["HeavyHitters", "heavy_hitters", "mark_heavy_hitters", "mark_tree", "search_order"]
 
 Integers = NDArray[np.int64]
 Marks = NDArray[np.int8]
@@ -64,7 +65,6 @@ def mark_heavy_hitters(
     levels: list[Level],
     order: Iterator[tuple[int, int, int]],
     check_threshold: Callable[[int, Integers], NDArray[np.bool_]],
-    grow: Callable[[Integers], Level] | None = None,
 ) -> list[Marks]:
     """Mark every node Heavy or Light (the paper's Algorithm 1, for a forest of any branching factor).
 
@@ -76,9 +76,6 @@ def mark_heavy_hitters(
         ``search_order(height)`` with the *public* height, which may exceed ``len(levels)``.
     check_threshold : callable
         ``check_threshold(level, nodes)`` privately compares the counts of those nodes with tau.
-    grow : callable or None
-        ``grow(parents)`` makes the next level, below those nodes of the last one, and appends nothing
-        itself. Levels are made as the search needs them, and never below a Light node.
 
     Returns
     -------
@@ -94,11 +91,6 @@ def mark_heavy_hitters(
     """
     marks = [np.zeros(len(level.count), dtype=np.int8) for level in levels]
     for low, middle, high in order:
-        while grow is not None and len(levels) <= middle:
-            # Here low is the first level not yet made, and all nodes just above it are marked.
-            above = marks[-1] == HEAVY if len(levels) == low else np.ones(len(marks[-1]), dtype=bool)
-            levels.append(grow(np.flatnonzero(above)))
-            marks.append(np.zeros(len(levels[-1].count), dtype=np.int8))
         if middle >= len(levels):
             continue
         asked = np.flatnonzero(marks[middle] == UNMARKED)
@@ -124,6 +116,55 @@ def mark_heavy_hitters(
 
 def _distinct(ascending: Integers) -> Integers:
     return ascending[np.diff(ascending, prepend=-1) > 0]
+
+
+def mark_tree(level: Integers, up: Integers, answers: NDArray[np.bool_], height: int) -> Marks:
+    """``mark_heavy_hitters`` for one tree whose coins are tossed beforehand, asked for or not.
+
+    Parameters
+    ----------
+    level, up : ndarray of shape (n_nodes,)
+        Depth and parent of each node; parents come before their children, the root's is -1.
+    answers : ndarray of bool, shape (n_nodes,)
+        Whether each node would pass its query.
+    height : int
+        The public number of levels. Deeper nodes are not asked about.
+
+    Formal guarantees
+    -----------------
+    The marks, and so everything released, depend only on the answers of nodes that
+    ``mark_heavy_hitters`` would ask about: that the others were tossed too is never seen.
+    """
+    by_level = np.argsort(level, kind="stable")
+    depth = min(int(level.max()) + 1, height)
+    offsets = np.searchsorted(level[by_level], np.arange(depth + 1))
+    order = np.array(list(search_order(height, depth)))
+    marks: Marks = _mark_tree(by_level, offsets, order, up, answers)
+    return marks
+
+
+@kernel
+def _mark_tree(by_level: Any, offsets: Any, order: Any, up: Any, answers: Any) -> Any:
+    marks = np.zeros(len(answers), dtype=np.int8)
+    depth = len(offsets) - 1
+    for low, middle, high in order:
+        if middle >= depth:
+            continue
+        for node in by_level[offsets[middle] : offsets[middle + 1]]:
+            if marks[node] != UNMARKED:
+                continue
+            if not answers[node]:
+                marks[node] = LIGHT
+                continue
+            marks[node] = HEAVY
+            above, steps = up[node], middle - low
+            while steps > 0 and marks[above] == UNMARKED:
+                marks[above] = HEAVY
+                above, steps = up[above], steps - 1
+        for node in by_level[offsets[middle + 1] : offsets[min(high, depth)]]:
+            if marks[up[node]] == LIGHT:
+                marks[node] = LIGHT
+    return marks
 
 
 @dataclass(frozen=True)

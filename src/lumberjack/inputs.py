@@ -178,7 +178,7 @@ def check_classes(classes: Any) -> NDArray[Any]:
     return np.unique(np.array(labels))
 
 
-def encode_labels(labels: NDArray[Any], classes: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def encode_labels(labels: NDArray[Any], classes: Any) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """The sorted label set and each row's place in it; errors name no value."""
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("Input y contains NaN or infinity.")
@@ -189,9 +189,12 @@ def encode_labels(labels: NDArray[Any], classes: Any) -> tuple[NDArray[Any], NDA
             warnings.simplefilter("ignore", UserWarning)
             check_classification_targets(labels)
     known = np.unique(labels) if classes is None else classes
-    place = {label: i for i, label in enumerate(known.tolist())}
-    found = [place.get(label, -1) for label in labels.tolist()]
-    target = np.array(found, dtype=np.int64)
+    if labels.dtype.kind in "iufb" and known.dtype.kind in "iufb":
+        target = np.searchsorted(known, labels).astype(np.int32)
+        target[known[np.minimum(target, len(known) - 1)] != labels] = -1
+    else:
+        place = {label: i for i, label in enumerate(known.tolist())}
+        target = np.array([place.get(label, -1) for label in labels.tolist()], dtype=np.int32)
     if (target < 0).any():
         raise ValueError("y has a label that is not in classes; add it or leave those rows out")
     return known, target

@@ -8,13 +8,14 @@ leaves at its word, and pooling counts (power 1), which listens to large and so 
 ``docs/voting.md`` has the measurement that decided it.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lumberjack.guarantee import SUM_BOUND
+from lumberjack.kernels import kernel
 from lumberjack.noise import (
     Bits,
     ExponentialChoice,
@@ -25,10 +26,38 @@ from lumberjack.noise import (
     mix_keys,
 )
 
-__all__ = ["Targets", "noisy_counts", "noisy_labels", "noisy_sums", "pool", "votes"]
+__all__ = [
+    "Targets",
+    "add_targets",
+    "count_classes",
+    "noisy_counts",
+    "noisy_labels",
+    "noisy_sums",
+    "votes",
+]
 
 Floats = NDArray[np.float64]
 _POWER = 0.25
+
+
+@kernel
+def count_classes(rows: Any, start: Any, count: Any, target: Any, n_classes: Any) -> Any:
+    """Rows of each class in each leaf, shape (n_leaves, n_classes); private until noise is added."""
+    out = np.zeros((len(start), n_classes), dtype=np.int64)
+    for leaf in range(len(start)):
+        for i in range(start[leaf], start[leaf] + count[leaf]):
+            out[leaf, target[rows[i]]] += 1
+    return out
+
+
+@kernel
+def add_targets(rows: Any, start: Any, count: Any, target: Any) -> Any:
+    """Sum of the targets in each leaf, shape (n_leaves,); private until noise is added."""
+    out = np.zeros(len(start), dtype=np.int64)
+    for leaf in range(len(start)):
+        for i in range(start[leaf], start[leaf] + count[leaf]):
+            out[leaf] += target[rows[i]]
+    return out
 
 
 def noisy_counts(counts: Integers, noise: RoundedGaussian, bits: Bits, keys: Words) -> Floats:
@@ -69,12 +98,12 @@ class Targets:
     low: float
     high: float
 
-    def encode(self, y: Floats) -> Integers:
+    def encode(self, y: Floats) -> NDArray[np.int32]:
         """Clip to the bounds and round to the grid: integers from -SUM_BOUND to SUM_BOUND."""
         half = (self.high - self.low) / 2 or 1.0
         place = (np.clip(y, self.low, self.high) - self.centre) / half * SUM_BOUND
         # Clipped as integers, last of all: the price of a sum rests on this bound.
-        return np.clip(np.rint(place).astype(np.int64), -SUM_BOUND, SUM_BOUND)
+        return np.clip(np.rint(place).astype(np.int32), -SUM_BOUND, SUM_BOUND)
 
     def decode(self, place: Floats) -> Floats:
         """From the grid back to targets, inside the bounds."""
@@ -114,11 +143,3 @@ def votes(counts: Floats) -> Floats:
     positive = np.maximum(counts, 0.0)
     total = positive.sum(axis=1, keepdims=True)
     return np.asarray(positive * np.where(total > 0, np.maximum(total, 1e-300) ** (_POWER - 1), 0.0))
-
-
-def pool(values: Sequence[Floats], leaves: NDArray[np.int32]) -> Floats:
-    """Add up the released values of each row's leaves, shape (n_rows, n_values)."""
-    total = np.zeros((len(leaves), values[0].shape[1]))
-    for tree, released in enumerate(values):
-        total += released[leaves[:, tree]]
-    return total

@@ -38,20 +38,23 @@ from lumberjack.accounting.checks import check_real
 from lumberjack.kernels import kernel
 
 __all__ = [
+    "BITS",
     "Bits",
     "ExponentialChoice",
     "Purpose",
     "RoundedGaussian",
     "ThresholdCoin",
+    "exact",
     "mix_keys",
+    "more_words",
     "seed_from",
 ]
 
 Words = NDArray[np.uint64]
 Integers = NDArray[np.int64]
 
-_BITS = 63  # of a 64-bit word; the last bit is a Gaussian's sign
-_ONE = 2.0**_BITS
+BITS = 63  # of a 64-bit word; the last bit is a Gaussian's sign
+_ONE = 2.0**BITS
 _RELATIVE_ERROR = 2.0**-40  # of erfc and of its argument together; tests see less than 2^-44
 _REACH = 9.4  # beyond this many sigmas a tail is below 2^-64: left to the exact path
 _TABLE_SIGMA = 2**18  # above, a table would be larger than its use; every draw is settled exactly
@@ -68,6 +71,7 @@ class Purpose(IntEnum):
     SUM = 3
     LABEL = 4
     PERSON = 5
+    CANDIDATE = 6
 
 
 @dataclass(frozen=True)
@@ -175,7 +179,7 @@ class RoundedGaussian:
         # The scan below stops at the first x that is not surely exceeded: keep the bound monotone.
         self._lower = np.minimum.accumulate(lower)
         # Where that scan may start, for each value of the first 16 bits.
-        bucket_end = np.arange(1, 2**16 + 1, dtype=np.uint64) << np.uint64(_BITS - 16)
+        bucket_end = np.arange(1, 2**16 + 1, dtype=np.uint64) << np.uint64(BITS - 16)
         self._start = size - np.searchsorted(self._lower[::-1], bucket_end)
 
     def draw(
@@ -188,7 +192,7 @@ class RoundedGaussian:
             words = bits.words(block.stop - block.start, some, purpose)
             _scan(words, self._lower, self._upper, self._start, out[block])
             for i in np.flatnonzero(out[block] == _UNDECIDED):
-                more = _more_words(bits, some, int(i), purpose)
+                more = more_words(bits, some, int(i), purpose)
                 out[block.start + i] = _settle_gaussian(self.sigma, int(words[i]), more)
         return out
 
@@ -252,7 +256,7 @@ class ThresholdCoin:
                 out[block],
             )
             for i in np.flatnonzero(out[block] == 2):
-                more = _more_words(bits, some, int(i), Purpose.THRESHOLD)
+                more = more_words(bits, some, int(i), Purpose.THRESHOLD)
                 q = int(counts[block.start + i])
                 passes = _settle_coin(self.sigma, self.threshold, q, int(words[i]), more)
                 out[block.start + i] = passes
@@ -294,7 +298,7 @@ class ExponentialChoice:
         u = (words >> np.uint64(1)).astype(np.float64)[:, None]  # rounding is far below the slack
         choice = (u >= lower).sum(axis=1)
         for i in np.flatnonzero((u >= lower).sum(axis=1) != (u >= upper).sum(axis=1)):
-            more = _more_words(bits, keys, int(i), Purpose.LABEL)
+            more = more_words(bits, keys, int(i), Purpose.LABEL)
             choice[i] = _settle_choice(self.exponent, counts[i].tolist(), int(words[i]), more)
         return np.asarray(choice, dtype=np.int64)
 
@@ -347,7 +351,7 @@ class _Exact(threading.local):
         self.mp = mpmath.mp.clone()
 
 
-_exact = _Exact()
+exact = _Exact()
 
 # The exact path. U lies in [value, value + 1) / 2^length. Probabilities are computed with 128 more
 # bits than U has, and a comparison counts only when it is clear by 2^-32 of U's last bit, far above
@@ -355,7 +359,7 @@ _exact = _Exact()
 
 
 def _settle_gaussian(sigma: float, word: int, more: Callable[[], int]) -> int:
-    value, length = word >> 1, _BITS
+    value, length = word >> 1, BITS
     while True:
         x = _magnitude(sigma, value, length)
         if x is not None:
@@ -365,7 +369,7 @@ def _settle_gaussian(sigma: float, word: int, more: Callable[[], int]) -> int:
 
 def _magnitude(sigma: float, value: int, length: int) -> int | None:
     """Smallest x with U >= S(x), or None while U's bits do not tell."""
-    mp = _exact.mp
+    mp = exact.mp
     with mp.workprec(length + 128):
         unit, slack = mp.mpf(2) ** length, mp.mpf(2) ** -32
         scale = mp.mpf(sigma) * mp.sqrt(2)
@@ -393,7 +397,7 @@ def _magnitude(sigma: float, value: int, length: int) -> int | None:
 
 
 def _settle_coin(sigma: float, threshold: float, q: int, word: int, more: Callable[[], int]) -> bool:
-    value, length, mp = word >> 1, _BITS, _exact.mp
+    value, length, mp = word >> 1, BITS, exact.mp
     while True:
         with mp.workprec(length + 128):
             unit, slack = mp.mpf(2) ** length, mp.mpf(2) ** -32
@@ -407,7 +411,7 @@ def _settle_coin(sigma: float, threshold: float, q: int, word: int, more: Callab
 
 
 def _settle_choice(exponent: float, counts: list[int], word: int, more: Callable[[], int]) -> int:
-    value, length, mp = word >> 1, _BITS, _exact.mp
+    value, length, mp = word >> 1, BITS, exact.mp
     most = max(counts)
     while True:
         with mp.workprec(length + 128):
@@ -422,7 +426,7 @@ def _settle_choice(exponent: float, counts: list[int], word: int, more: Callable
         value, length = (value << 64) | more(), length + 64
 
 
-def _more_words(bits: Bits, keys: Words | None, i: int, purpose: Purpose) -> Callable[[], int]:
+def more_words(bits: Bits, keys: Words | None, i: int, purpose: Purpose) -> Callable[[], int]:
     """Words 1, 2, ... of draw i, whose word 0 did not decide."""
     key = None if keys is None else keys[i : i + 1]
     position = 0

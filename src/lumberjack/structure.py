@@ -19,7 +19,18 @@ from numpy.typing import NDArray
 from lumberjack.domain import CELLS, MISSING, Domain, Numeric
 from lumberjack.kernels import kernel
 
-__all__ = ["LEFT", "RIGHT", "Features", "child_key", "choose_split", "goes_left", "root_keys"]
+__all__ = [
+    "LEFT",
+    "NO_SPLIT",
+    "RIGHT",
+    "Features",
+    "child_key",
+    "choose_split",
+    "interval",
+    "narrow",
+    "root_keys",
+    "root_room",
+]
 
 LEFT, RIGHT = 0, 1
 NO_SPLIT = -1
@@ -89,43 +100,47 @@ def _word(key: np.uint64, draw: int) -> np.uint64:
 
 
 @kernel
-def _below(word: np.uint64, bound: int) -> np.int64:
+def _below(word: np.uint64, bound: Any) -> Any:
     """A number below bound from 32 bits: the bias is below bound / 2^32."""
     return np.int64(((word >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
 
 
 @kernel
-def goes_left(code: int, cut: int, categorical: bool, missing_left: bool) -> bool:
-    """Whether a value takes the left branch: equal to the category, or at most the cell."""
+def interval(cut: int, categorical: bool, missing_left: bool) -> tuple[np.uint32, np.uint32]:
+    """The codes that go left, as (low, width): those with code - low <= width, in 32 bits.
+
+    One comparison for every kind of split: MISSING is -1 in 32 bits, so it comes just before cell 0.
+    """
     if categorical:
-        return code == cut
-    if code == MISSING:
-        return missing_left
-    return code <= cut
+        return np.uint32(cut), np.uint32(0)
+    if missing_left:
+        return np.uint32(MISSING), np.uint32(cut + 1)
+    return np.uint32(0), np.uint32(cut)
 
 
 @kernel
-def _room(
-    node: Any, feature: Any, sizes: Any, categorical: Any, up: Any, side: Any, features: Any, cuts: Any
-) -> Any:
-    """First and last cell of a numeric feature at a node, or categories left and 0; (1, 0): none."""
-    first, last, left = 0, sizes[feature] - 1, sizes[feature]
-    while up[node] >= 0:
-        here = side[node]
-        node = up[node]
-        if features[node] != feature:
-            continue
-        if categorical[feature]:
-            if here == LEFT:
-                return 1, 0  # the one category is known: nothing left to tell apart
-            left -= 1
-        elif here == LEFT:
-            last = min(last, cuts[node])
-        else:
-            first = max(first, cuts[node] + 1)
+def root_room(sizes: Any, categorical: Any, first: Any, last: Any) -> None:
+    """What can be told apart at the root: see ``narrow``."""
+    for f in range(len(sizes)):
+        first[f] = 0
+        last[f] = sizes[f] if categorical[f] else sizes[f] - 1
+
+
+@kernel
+def narrow(feature: Any, cut: Any, side: Any, categorical: Any, first: Any, last: Any) -> None:
+    """What is left to tell apart on one side of a split.
+
+    ``first`` and ``last``, one entry for each feature, are the cells that a node's range of a number
+    goes from and to; for categories 0 and how many no ancestor has used. Where first < last, there is
+    room for a split.
+    """
     if categorical[feature]:
-        return (0, left) if left > 0 else (1, 0)
-    return (first, last) if first < last else (1, 0)
+        # On the left the category is known: nothing remains.
+        last[feature] = 0 if side == LEFT else last[feature] - 1
+    elif side == LEFT:
+        last[feature] = cut
+    else:
+        first[feature] = cut + 1
 
 
 @kernel
@@ -144,48 +159,47 @@ def choose_split(
     sizes: Any,
     categorical: Any,
     chances: Any,
+    first: Any,
+    last: Any,
     up: Any,
-    side: Any,
     features: Any,
     cuts: Any,
 ) -> Any:
     """Feature, cut and side of missing values of a node; feature NO_SPLIT when nothing is left.
 
-    ``up``, ``side``, ``features`` and ``cuts`` are the tree so far: parent (-1 at the root), branch
-    taken from it, and the splits of all proper ancestors.
+    ``first`` and ``last`` are the node's room, see ``narrow``. ``up``, ``features`` and ``cuts`` are the
+    tree so far: parent (-1 at the root) and the splits of all proper ancestors.
     """
-    feature, first, last = NO_SPLIT, 1, 0
+    feature = NO_SPLIT
     for attempt in range(_TRIES):
         u = float(_word(key, attempt) >> np.uint64(11)) * 2.0**-53
-        feature = min(int(np.searchsorted(chances, u, "right")), len(sizes) - 1)
-        first, last = _room(node, feature, sizes, categorical, up, side, features, cuts)
-        if first <= last:
+        f = min(int(np.searchsorted(chances, u, "right")), len(sizes) - 1)
+        if first[f] < last[f]:
+            feature = f
             break
-    if first > last:
+    if feature == NO_SPLIT:
         # Hardly any feature has room: list those that do, and take one with its chance.
         total = 0.0
         for f in range(len(sizes)):
-            a, b = _room(node, f, sizes, categorical, up, side, features, cuts)
-            if a <= b:
+            if first[f] < last[f]:
                 total += chances[f] - (chances[f - 1] if f else 0.0)
         rest = float(_word(key, _TRIES) >> np.uint64(11)) * 2.0**-53 * total
-        feature = NO_SPLIT
         for f in range(len(sizes)):
-            a, b = _room(node, f, sizes, categorical, up, side, features, cuts)
-            if a <= b and rest >= 0.0:
+            if first[f] < last[f] and rest >= 0.0:
                 weight = chances[f] - (chances[f - 1] if f else 0.0)
                 if weight > 0.0:
-                    feature, first, last = f, a, b
+                    feature = f
                     rest -= weight
         if feature == NO_SPLIT:
             return NO_SPLIT, 0, False
     word = _word(key, _TRIES + 1)
     missing_left = bool(word & np.uint64(1))
     if not categorical[feature]:
-        return feature, first + _below(word, last - first), missing_left
+        room = np.int64(last[feature]) - np.int64(first[feature])
+        return feature, np.int64(first[feature]) + _below(word, room), missing_left
     draw = _TRIES + 1
     category = _below(word, sizes[feature])
-    while _used(node, feature, category, up, features, cuts):
+    while last[feature] < sizes[feature] and _used(node, feature, category, up, features, cuts):
         draw += 1
         category = _below(_word(key, draw), sizes[feature])
     return feature, category, missing_left

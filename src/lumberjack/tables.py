@@ -289,29 +289,36 @@ def _moment(value: Any) -> dt.date | None:
 
 def encode(chunk: Chunk, domain: Domain, table: Table) -> Codes:
     """Codes of one chunk, shape (n_rows, n_columns): each distinct value is looked up once."""
-    coded = []
-    for name in domain:
+    codes = np.empty((_rows(chunk[domain.names[0]]), len(domain)), dtype=np.uint32)
+    for j, name in enumerate(domain):
         kind, column = domain[name], chunk[name]
         if isinstance(column, Values):
-            coded.append(_encode_values(name, kind, column, table)[column.place])
+            codes[:, j] = _encode_values(name, kind, column, table)[column.place]
         else:
-            coded.append(kind.encode(name, Column(column)))
-    return np.ascontiguousarray(np.column_stack(coded))
+            kind.encode(name, Column(column), codes[:, j])
+    return codes
+
+
+def _rows(column: Numbers | Values) -> int:
+    return len(column.place if isinstance(column, Values) else column)
 
 
 def _encode_values(name: str, kind: Kind, column: Values, table: Table) -> Codes:
     distinct = np.empty(len(column.distinct), dtype=object)
+    codes = np.empty(len(distinct), dtype=np.uint32)
     if isinstance(kind, Numeric):
         try:
             distinct[:] = [_moment(value) for value in column.distinct]
-            return kind.encode(name, Column(distinct))
+            kind.encode(name, Column(distinct), codes)
         except (TypeError, ValueError):
             raise ValueError(
                 f"{table.path}: column {name!r} must hold dates like 2026-01-31 or 2026-01-31T12:00:00"
             ) from None
+        return codes
     match = Matcher(kind.categories, text=not table.is_parquet)
     distinct[:] = [match(value) for value in column.distinct]
-    return kind.encode(name, Column(distinct))
+    kind.encode(name, Column(distinct), codes)
+    return codes
 
 
 def split(domain: Domain) -> tuple[list[str], list[str]]:

@@ -29,9 +29,9 @@ def outputs(n_rows, promise, leaf_noise, seed):
     noise = RoundedGaussian(leaf_noise)
     bits = Bits(seed)
 
-    def release(leaf_of_row, n_leaves, keys):
-        counts = np.bincount(leaf_of_row * 2 + 1, minlength=2 * n_leaves).reshape(n_leaves, 2)
-        return noisy_counts(counts, noise, bits, keys)
+    def release(leaves):
+        counts = np.column_stack([np.zeros_like(leaves.count), leaves.count])
+        return noisy_counts(counts, noise, bits, leaves.keys)
 
     many = dataclasses.replace(promise, n_estimators=RUNS)
     forest = LumberjackClassifier(n_jobs=2)._grow(codes, features, many, bits, release)

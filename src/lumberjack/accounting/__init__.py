@@ -1,5 +1,11 @@
 """The price of privacy: pure functions of numbers that never see data."""
 
+from lumberjack.accounting.adaptive import (
+    GuidedCalibration,
+    bounded_range_delta,
+    calibrate_guided,
+    guided_delta,
+)
 from lumberjack.accounting.calibrate import (
     Calibration,
     calibrate_joint,
@@ -31,7 +37,10 @@ from lumberjack.accounting.zcdp import (
 
 __all__ = [
     "Calibration",
+    "GuidedCalibration",
     "basic_composition",
+    "bounded_range_delta",
+    "calibrate_guided",
     "calibrate_joint",
     "calibrate_paper",
     "calibrate_plain",
@@ -43,6 +52,7 @@ __all__ = [
     "gaussian_mu",
     "gaussian_rho",
     "gdp_mu",
+    "guided_delta",
     "joint_delta",
     "lower_bound",
     "pure_rho",

@@ -1,0 +1,232 @@
+"""Speed, memory and threads against scikit-learn's ExtraTrees: ratios in one run on two cores.
+
+    LUMBERJACK_DATA=... python -m benchmarks.speed [--parts fit predict depth linear memory ...]
+
+Data: the ACS income table of the United States (333,000 rows, 10 columns) and six shuffled copies of it
+(2 million rows). Both sides are warm, and ours includes the encoding of the frame; the other side gets
+float32 numbers, so it has nothing to encode. The peer is
+``ExtraTreesClassifier(n_estimators=20, max_features=1, min_samples_split=int(tau), n_jobs=2)``, or its
+regressor; ours has 20 trees of depth 100 at epsilon = 1. Each figure is the best of three runs.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
+
+from lumberjack import LumberjackClassifier, LumberjackRegressor, plan
+from lumberjack.datasets import fetch_acs
+from lumberjack.engines.local import prune
+from lumberjack.noise import Bits, ThresholdCoin
+from lumberjack.structure import Features, root_keys
+from lumberjack.thinning import Thinning
+
+PARTS = ("fit", "predict", "depth", "linear", "memory", "threads", "first", "work")
+
+
+def best(action, times=3):
+    found = []
+    for _ in range(times):
+        start = time.perf_counter()
+        action()
+        found.append(time.perf_counter() - start)
+    return min(found)
+
+
+def table(copies=1):
+    X, y, domain = fetch_acs("income", "US")
+    X = pd.concat([X] * copies, ignore_index=True)
+    y = np.tile(np.asarray(y).astype(np.int8), copies)
+    order = np.random.default_rng(0).permutation(len(X))
+    return X.iloc[order].reset_index(drop=True), y[order], domain
+
+
+def classifier(domain, **kw):
+    settings = {"splits": "random", "domain": domain, "classes": [0, 1], "n_jobs": 2, **kw}
+    return LumberjackClassifier(1.0, **settings)
+
+
+def regressor(domain, **kw):
+    settings = {"splits": "random", "domain": domain, "y_bounds": (0, 1), "n_jobs": 2, **kw}
+    return LumberjackRegressor(1.0, **settings)
+
+
+def peer(kind, model):
+    settings = {"max_features": 1, "min_samples_split": int(model.guarantee_.threshold), "n_jobs": 2}
+    return kind(n_estimators=20, **settings)
+
+
+def show(what, ours, theirs, goal):
+    ratio = theirs / ours
+    print(f"{what:44} {ours:8.3f} s {theirs:8.3f} s {ratio:7.2f}x   goal {goal}", flush=True)
+
+
+def fits(parts):
+    """Time to fit, and to predict, on both tables."""
+    for copies, goal in ((1, "2x"), (6, "5x")):
+        X, y, domain = table(copies)
+        compare("classifier", classifier(domain), ExtraTreesClassifier, X, y, goal, parts)
+        compare("regressor", regressor(domain), ExtraTreesRegressor, X, y, goal, parts)
+
+
+def compare(name, model, kind, X, y, goal, parts):
+    plain = np.ascontiguousarray(X.to_numpy(dtype=np.float32))
+    model.fit(X[:2000], y[:2000])
+    other = peer(kind, model)
+    ours, theirs = best(lambda: model.fit(X, y)), best(lambda: other.fit(plain, y))
+    if "fit" in parts:
+        show(f"fit, {name}, {len(X):,} rows", ours, theirs, goal)
+    if "predict" in parts and len(X) < 10**6:
+        for method in ("predict", "predict_proba"):
+            if hasattr(model, method):
+                ours = best(lambda m=method: getattr(model, m)(X))
+                theirs = best(lambda m=method: getattr(other, m)(plain))
+                show(f"{method}, {name}, {len(X):,} rows", ours, theirs, "1x")
+
+
+def depths():
+    X, y, domain = table()
+    times = {}
+    for depth in (50, 100, 1000):
+        model = classifier(domain, max_depth=depth)
+        model.fit(X, y)
+        times[depth] = best(lambda m=model: m.fit(X, y))
+        print(f"fit, depth {depth:<5} {times[depth]:8.3f} s")
+    print(f"depth 1000 over depth 50: {times[1000] / times[50]:.2f}x   goal at most 1.3x", flush=True)
+
+
+def linear():
+    """Time against rows and against trees, as figures and as a picture."""
+    X, y, domain = table(6)
+    rows = [62_500, 125_000, 250_000, 500_000, 1_000_000, 2_000_000]
+    trees = [5, 10, 20, 40, 80]
+    by_rows = [best(lambda n=n: classifier(domain).fit(X[:n], y[:n]), 2) for n in rows]
+    some = 250_000
+    by_trees = [
+        best(lambda k=k: classifier(domain, n_estimators=k).fit(X[:some], y[:some]), 2) for k in trees
+    ]
+    for n, t in zip(rows, by_rows, strict=True):
+        print(f"fit, {n:>9,} rows {t:8.3f} s {t / n * 1e9:8.0f} ns a row")
+    for k, t in zip(trees, by_trees, strict=True):
+        print(f"fit, {k:>3} trees, {some:,} rows {t:8.3f} s {t / k * 1e3:8.1f} ms a tree")
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        return
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.5), sharey=False)
+    for ax, x, t, label in ((axes[0], rows, by_rows, "rows"), (axes[1], trees, by_trees, "trees")):
+        ax.loglog(x, t, "o-", color="#0072B2", label="fit")
+        ax.loglog(x, np.array(x) * t[-1] / x[-1], ":", color="#666666", label="linear")
+        ax.set_xlabel(label)
+        ax.set_ylabel("seconds")
+        ax.legend()
+    figure.tight_layout()
+    out = Path("out")
+    out.mkdir(exist_ok=True)
+    figure.savefig(out / "speed.png", dpi=120)
+    print(f"picture: {out / 'speed.png'}", flush=True)
+
+
+def threads():
+    X, y, domain = table(6)
+    times = {n: best(lambda n=n: classifier(domain, n_jobs=n).fit(X, y), 2) for n in (1, 2)}
+    print(f"fit, 2 million rows: 1 thread {times[1]:.3f} s, 2 threads {times[2]:.3f} s, ", end="")
+    print(f"{times[1] / times[2]:.2f}x   goal 1.7x", flush=True)
+
+
+def work():
+    """What trees cost in units that do not depend on the machine."""
+    X, _, domain = table()
+    codes, features = domain.encode(X), Features.of(domain)
+    promise = plan(1.0, 1e-6, 20, 100)
+    coin = ThresholdCoin(promise.threshold_noise, promise.threshold, cut=promise.cut, largest=len(codes))
+    thinning = Thinning(coin, 100)
+    each = [
+        prune(codes, features, key, 100, coin, Bits(1), thinning=thinning)[2] for key in root_keys(1, 20)
+    ]
+    nodes, steps, moves = (sum(column) / 20 for column in zip(*each, strict=True))
+    n = len(codes)
+    print(f"a tree on {n:,} rows: {nodes:,.0f} nodes, {steps / n:.1f} splits walked and ", end="")
+    print(f"{moves / n:.2f} moves (4 bytes each) for each row", flush=True)
+
+
+CHILD = """
+import json, os, sys, time
+import numpy as np
+from benchmarks.speed import classifier, table
+def status(field):
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 1024
+what = sys.argv[1]
+X, y, domain = table(6 if what == "memory" else 1)
+model = classifier(domain)
+if what == "memory":
+    model.fit(X[:5000], y[:5000])
+    with open("/proc/self/clear_refs", "w") as f:
+        f.write("5")
+    before = status("VmRSS")
+    model.fit(X, y)
+    print(json.dumps([before, status("VmHWM"), X.shape[0] * X.shape[1] * 4 / 2**20]))
+else:
+    start = time.perf_counter()
+    model.fit(X[:20000], y[:20000])
+    print(json.dumps(time.perf_counter() - start))
+"""
+
+
+def child(what, **environment):
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, what],
+        env={**os.environ, **environment},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def memory():
+    before, peak, encoded = child("memory")
+    print(
+        f"2 million rows: encoded table {encoded:.0f} MB, fit adds at its peak {peak - before:.0f} MB, "
+    )
+    print(f"{(peak - before) / encoded:.2f} times the encoded table   goal under 3", flush=True)
+
+
+def first():
+    with tempfile.TemporaryDirectory() as folder:
+        cold = child("first", NUMBA_CACHE_DIR=folder)
+        warm = min(child("first", NUMBA_CACHE_DIR=folder) for _ in range(3))
+    print(f"first fit of a process (20,000 rows): {cold:.1f} s cold, {warm:.2f} s warm", end="")
+    print("   goal 30 s, 1 s", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--parts", nargs="*", default=PARTS, choices=PARTS)
+    parts = parser.parse_args().parts
+    print(f"{'':44} {'ours':>10} {'ExtraTrees':>10} {'faster':>8}")
+    if "fit" in parts or "predict" in parts:
+        fits(parts)
+    for name, part in (
+        ("depth", depths),
+        ("linear", linear),
+        ("memory", memory),
+        ("threads", threads),
+        ("first", first),
+        ("work", work),
+    ):
+        if name in parts:
+            part()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Progress of long work: a bar where Rich or tqdm is installed, plain lines otherwise.
+
+In: how many steps there are, and each step as it is done. Out: something to look at. It shows steps,
+which are public, and never anything about the data.
+"""
+
+import importlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
+
+from numba.core import event
+
+try:  # scikit-learn 1.9 and later
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:
+
+    class _NoContext:
+        """Stands in for scikit-learn's callback context, which has nobody to tell."""
+
+        def subcontext(self, **kw: Any) -> "_NoContext":
+            return self
+
+        def call_on_fit_task_begin(self, **kw: Any) -> None: ...
+
+        def call_on_fit_task_end(self, **kw: Any) -> None: ...
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stands in for scikit-learn's mixin where the version has none."""
+
+        def _init_callback_context(self, **kw: Any) -> _NoContext:
+            return _NoContext()
+
+    F = TypeVar("F", bound=Callable[..., Any])
+
+    def with_callbacks(method: F) -> F:
+        """Stands in for scikit-learn's decorator."""
+        return method
+
+
+__all__ = ["CallbackSupportMixin", "announce_compilation", "progress", "with_callbacks"]
+
+
+class Advance(Protocol):
+    """What ``progress`` gives: call it once for each step done."""
+
+    def __call__(self) -> None:
+        """One more step is done."""
+
+
+def _installed(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        return None
+
+
+@contextmanager
+def progress(title: str, unit: str, total: int, verbose: int) -> Iterator[Advance]:
+    """Show how far ``total`` steps are; ``verbose=0`` shows nothing."""
+    if not verbose:
+        yield lambda: None
+        return
+    if (rich := _installed("rich.progress")) is not None:
+        with rich.Progress() as shown:
+            task = shown.add_task(f"{title} ({unit}s)", total=total)
+            yield lambda: shown.advance(task)
+        return
+    if (tqdm := _installed("tqdm.auto")) is not None:
+        with tqdm.tqdm(total=total, desc=title, unit=unit) as bar:
+            yield lambda: bar.update() and None
+        return
+    done = 0
+
+    def advance() -> None:
+        nonlocal done
+        done += 1
+        print(f"[{title}] {unit} {done} of {total}", flush=True)
+
+    yield advance
+
+
+class _Announcement(event.Listener):
+    """Say once that compiling has begun, and when it is over how long it took."""
+
+    def __init__(self, title: str) -> None:
+        self.title, self.begun = title, 0.0
+
+    def on_start(self, event: Any) -> None:
+        if not self.begun:
+            self.begun = time.perf_counter()
+            print(f"[{self.title}] compiling for this machine, once (about 20 seconds) ...", flush=True)
+
+    def on_end(self, event: Any) -> None:
+        """Nothing: one line is enough."""
+
+
+@contextmanager
+def announce_compilation(title: str, verbose: int) -> Iterator[None]:
+    """Print a line if Numba has to compile something in here, rather than load it from its cache."""
+    if not verbose:
+        yield
+        return
+    with event.install_listener("numba:compile", _Announcement(title)):
+        yield

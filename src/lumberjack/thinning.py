@@ -1,0 +1,163 @@
+"""Exact laziness: which small nodes can be left alone, without changing what comes out?
+
+In: the threshold coin and the height. Out: for a subtree of few rows, at random, where in it a query may
+pass; almost always nowhere, and then the subtree need not be grown.
+
+How. A node of q rows passes its query with chance p(q), which is tiny for small q. Take a subtree whose
+top has n rows, with levels below it to ask about. Give it a *slot* for each of its rows on each of its
+levels, and make each slot a candidate with chance p^ = max over q <= n of 1 - (1 - p(q))^(1/q),
+independently. A node owns the slots of its rows on its level, so it has a candidate with chance
+1 - (1 - p^)^q >= p(q); accepted with chance p(q) / (1 - (1 - p^)^q), it passes with chance exactly
+p(q). Nodes own different slots, so they pass independently. That is the distribution of one coin for
+each node, and the number of candidates of the whole subtree, a binomial that is nearly always 0, is
+drawn before anything in it is grown: what it looks like below its top plays no part in that draw.
+
+The draws are exact, like those in ``noise``: p^ is taken as the exact fraction that its float is,
+rounded up, and what 63 bits leave open is settled with mpmath.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import erfc
+
+from lumberjack.noise import (
+    BITS,
+    Bits,
+    Integers,
+    Purpose,
+    ThresholdCoin,
+    Words,
+    exact,
+    more_words,
+)
+
+__all__ = ["Thinning"]
+
+_RARE = 2.0**-10  # chance of a candidate below which a subtree is left asleep
+_SLACK = 1 + 2.0**-30  # far above the error of the floats that it multiplies
+
+
+class Thinning:
+    """Candidates for passing queries in subtrees of few rows.
+
+    Parameters
+    ----------
+    coin : ThresholdCoin
+        The threshold queries.
+    height : int
+        Number of levels that are asked about.
+
+    Attributes
+    ----------
+    small : int
+        Nodes of fewer rows are left asleep. It depends on public numbers alone, and only speed depends
+        on it.
+
+    Formal guarantees
+    -----------------
+    For a subtree grown along the candidates that ``draw`` gives, with ``accepts`` asked once for each
+    node that owns one and "no" elsewhere, the answers are distributed exactly as those of ``coin``,
+    one for each node, independently.
+    """
+
+    def __init__(self, coin: ThresholdCoin, height: int) -> None:
+        self.coin, self.height = coin, height
+        limit = min(coin.largest, max(math.ceil(coin.threshold), coin.cut)) + 1
+        q = np.arange(limit + 1, dtype=np.float64)
+        p = 0.5 * erfc((coin.threshold - q) / (coin.sigma * math.sqrt(2)))
+        p[: coin.cut + 1] = 0.0
+        self._passes = p
+        with np.errstate(divide="ignore"):
+            slot = -np.expm1(np.log1p(-p[1:]) / q[1:])
+        # chances[n]: p^ of a subtree of n rows. 1e-300 is above what a float may round to nothing.
+        chances = np.maximum.accumulate(np.concatenate([[0.0], slot])) * _SLACK
+        self.chances = np.where(q > coin.cut, np.maximum(chances, 1e-300), 0.0)
+        often = self.chances * q * height > _RARE
+        self.small = max(int(np.argmax(often)) if often.any() else len(q), 1)
+
+    def draw(
+        self, counts: Integers, levels: Integers, bits: Bits, keys: Words | None
+    ) -> list[tuple[int, list[int]]]:
+        """Candidates of subtrees that are asleep.
+
+        Parameters
+        ----------
+        counts, levels : ndarray of shape (n,)
+            Rows at the top of each subtree, fewer than ``small``, and its levels.
+
+        Returns
+        -------
+        list of (which, slots)
+            Subtrees that have candidates, and their slots, numbered level by level: slot
+            j * count + i is row i on level j below the top.
+        """
+        words = bits.words(len(counts), keys, Purpose.CANDIDATE)
+        # At most the sum of the slots' chances; beyond it there are no candidates for certain.
+        limit = np.minimum(self.chances[counts] * counts * levels * _SLACK, 1.0) * 2.0**BITS
+        maybe = np.flatnonzero((words >> np.uint64(1)) <= limit.astype(np.uint64))
+        out = []
+        for i in maybe[counts[maybe] > self.coin.cut]:
+            more = more_words(bits, keys, int(i), Purpose.CANDIDATE)
+            n_slots = int(counts[i]) * int(levels[i])
+            found = _binomial(n_slots, self.chances[counts[i]], int(words[i]), more)
+            if found:
+                out.append((int(i), _distinct(n_slots, found, more)))
+        return out
+
+    def accepts(self, count: int, most: int, bits: Bits, keys: Words) -> bool:
+        """Whether a node of ``count`` rows that owns a candidate passes; its top has ``most`` rows."""
+        if count <= self.coin.cut:
+            return False
+        word = int(bits.words(1, keys, Purpose.THRESHOLD)[0])
+        more = more_words(bits, keys, 0, Purpose.THRESHOLD)
+        value, length, mp = word >> 1, BITS, exact.mp
+        owns = -math.expm1(count * math.log1p(-self.chances[most]))
+        u, chance = value / 2.0**BITS, float(self._passes[count]) / owns
+        if abs(u - chance) > chance * 2.0**-30 + 2.0**-50:  # far above the error of these floats
+            return u < chance
+        while True:
+            with mp.workprec(length + _bits_below(self.chances[most])):
+                unit, slack = mp.mpf(2) ** length, mp.mpf(2) ** -32
+                distance = mp.mpf(self.coin.threshold) - count
+                passes = mp.erfc(distance / (mp.mpf(self.coin.sigma) * mp.sqrt(2))) / 2
+                edge = passes / (1 - (1 - mp.mpf(float(self.chances[most]))) ** count) * unit
+                if value + 1 <= edge - slack:
+                    return True
+                if value >= edge + slack:
+                    return False
+            value, length = (value << 64) | more(), length + 64
+
+
+def _bits_below(p: float) -> int:
+    """Bits of precision for 1 - p to keep 128 good ones of p."""
+    return 128 - math.frexp(p)[1]
+
+
+def _binomial(n: int, p: float, word: int, more: Callable[[], int]) -> int:
+    """Successes in n trials: the smallest j with U >= P(more than j), exactly."""
+    value, length, mp = word >> 1, BITS, exact.mp
+    while True:
+        with mp.workprec(length + _bits_below(p)):
+            unit, slack, chance = mp.mpf(2) ** length, mp.mpf(2) ** -32, mp.mpf(float(p))
+            term = upto = (1 - chance) ** n
+            for j in range(n + 1):
+                tail = (1 - upto) * unit
+                if value >= tail + slack or j == n:
+                    return j
+                if value + 1 > tail - slack:
+                    break
+                term *= chance * (n - j) / ((1 - chance) * (j + 1))
+                upto += term
+        value, length = (value << 64) | more(), length + 64
+
+
+def _distinct(n: int, k: int, more: Callable[[], int]) -> list[int]:
+    """k different numbers below n, every set of them as likely as any other, in order."""
+    chosen: set[int] = set()
+    while len(chosen) < k:
+        word = more()
+        if word < 2**64 // n * n:
+            chosen.add(word % n)
+    return sorted(chosen)
