@@ -91,9 +91,11 @@ def print_guarantee(guarantee: Guarantee) -> None:
 @contextmanager
 def bar(text: str) -> Iterator[Callable[[float], None]]:
     """A progress bar: call what it gives with the part that is done, between 0 and 1."""
+    if not watched():
+        yield lambda part: None
+        return
     columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()
-    console = _console(stderr=True)
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as shown:
+    with Progress(*columns, console=_console(stderr=True), transient=True) as shown:
         task = shown.add_task(text, total=1.0)
         yield lambda part: shown.update(task, completed=part)
 
