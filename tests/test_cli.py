@@ -490,6 +490,19 @@ def test_inspection_finds_a_promise_that_does_not_hold(run, folder, tmp_path):
     assert run("inspect", tmp_path / "liar")[0] == 0
 
 
+def test_names_from_strangers_do_not_steer_the_terminal(run, folder, tmp_path):
+    header, arrays = fuzz_models.take_apart((folder / "model.lumberjack").read_bytes())
+    header["guarantee"]["caveats"] = ["\x1b[2Jgone\x9b31m [red]markup[/red]"]
+    (tmp_path / "evil").write_bytes(fuzz_models.put_together(header, arrays))
+    for line in ("inspect", "report"):
+        for more in ([], ["--json"]):
+            code, out, err = run(line, tmp_path / "evil", *more)
+            assert code == 0
+            assert "gone" in out
+            assert "[red]markup[/red]" in out
+            assert not set(out + err) & {"\x1b", "\x9b"}
+
+
 # What a person can get wrong
 
 TRAIN = "train people.csv --target back --domain domain.json --epsilon 1"
