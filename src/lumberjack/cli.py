@@ -114,7 +114,6 @@ def demo(
     rows.writerow(["x", "y", "shape"])
     rows.writerows([f"{a:.6f}", f"{b:.6f}", c] for (a, b), c in zip(X.tolist(), y.tolist(), strict=True))
     public = Domain({**{n: domain[n] for n in domain}, "shape": Domain.categorical([0, 1, 2])})
-    model.set_params(n_jobs=None, verbose=0)
     write(files[0], text.getvalue().encode(), force)
     write(files[1], to_json(public.to_dict()), force)
     write(files[2], pack(model), force)

@@ -211,7 +211,6 @@ def train(
     y = extra[target] if limits or labels else tables.settle_labels(extra[target])
     with remarks():
         model.fit(X, y, person_ids=None if person is None else extra[person])
-    model.set_params(n_jobs=None, verbose=0)
     write(output, pack(model), force)
     if as_json:
         print_json({"model": str(output), "guarantee": dataclasses.asdict(model.guarantee_)})

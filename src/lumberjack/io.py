@@ -45,6 +45,8 @@ TREE_FIELDS = (
     ("right", np.int32),
 )
 _STORED_TYPES = ("<i2", "<i4", "<i8", "<f8")  # the first that holds all values exactly
+# Not stored: the seed, with which noise can be removed, and what is for this machine to decide.
+_AT_HOME = ("random_state", "n_jobs", "verbose")
 _LABEL_TYPES = ("bool", "int64", "float64", "str", "object")
 
 # Python objects need more memory than their text. A file may ask for this much in all.
@@ -144,10 +146,10 @@ def _plain(value: Any) -> Any:
 
 
 def _plain_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters as JSON holds them. The seed is left out: whoever has it can remove the noise."""
+    """Parameters as JSON holds them."""
     plain: dict[str, Any] = {}
     for name, value in given.items():
-        if name == "random_state":
+        if name in _AT_HOME:
             continue
         if name == "domain":
             plain[name] = value is not None
@@ -370,7 +372,7 @@ def _restore_parameters(found: Any, domain: Domain, guarantee: Guarantee) -> dic
         elif name == "y_bounds" and value is not None:
             check_bounds(value)
             value = tuple(value)
-        elif isinstance(value, dict | list) or name == "random_state":
+        elif isinstance(value, dict | list) or name in _AT_HOME:
             raise ValueError(f"parameter {name!r} is not plain")
         optional = name in ("structure_share", "threshold") and value is None
         if name in promised and not optional and (value != promised[name] or isinstance(value, bool)):
