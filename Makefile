@@ -1,13 +1,14 @@
 # make demo   sets up and runs the main job on generated data
 # make test   sets up and runs lint, types and tests
+# make fuzz   sets up and throws 100,000 mutated model files at load
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-oldest lint types format clean
+.PHONY: help demo test fuzz test-oldest lint types format clean
 
 help:
-	@sed -n '1,2s/^# //p' Makefile
+	@sed -n '1,3s/^# //p' Makefile
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Lumberjack needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
@@ -29,6 +30,9 @@ demo: $(VENV)/demo.stamp
 
 test: lint types
 	$(BIN)/python -m pytest
+
+fuzz: $(VENV)/test.stamp
+	$(BIN)/python tests/fuzz_models.py 100000
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .
@@ -53,4 +57,4 @@ $(OLDEST)/stamp: pyproject.toml requirements-oldest.txt
 	@touch $@
 
 test-oldest: $(OLDEST)/stamp
-	$(OLDEST)/bin/python -m pytest -p no:cacheprovider tests/test_forest.py tests/test_domain.py tests/integration
+	$(OLDEST)/bin/python -m pytest -p no:cacheprovider tests/test_forest.py tests/test_domain.py tests/test_io.py tests/test_cli.py tests/integration

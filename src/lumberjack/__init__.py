@@ -1,7 +1,7 @@
 """Differentially private random forests, and heavy hitters in trees."""
 
 from lumberjack.domain import Domain
-from lumberjack.forest import LumberjackClassifier, LumberjackRegressor
+from lumberjack.forest import LumberjackClassifier, LumberjackRegressor, load
 from lumberjack.guarantee import Guarantee, PrivacyLeakWarning, plan
 from lumberjack.heavy_hitters import heavy_hitters
 
@@ -12,5 +12,6 @@ __all__ = [
     "LumberjackRegressor",
     "PrivacyLeakWarning",
     "heavy_hitters",
+    "load",
     "plan",
 ]

@@ -22,7 +22,18 @@ from numpy.typing import NDArray
 from lumberjack.guarantee import PrivacyLeakWarning
 from lumberjack.kernels import kernel
 
-__all__ = ["CELLS", "MISSING", "OTHER", "Categorical", "Codes", "Domain", "Numeric", "columns_of"]
+__all__ = [
+    "CELLS",
+    "MISSING",
+    "OTHER",
+    "Categorical",
+    "Codes",
+    "Column",
+    "Domain",
+    "Encoded",
+    "Numeric",
+    "columns_of",
+]
 
 CELLS = 2**31  # numbers are placed on this many cells of their public range
 MISSING = 2**32 - 1
@@ -199,6 +210,8 @@ def _seconds(when: Any) -> float:
 
 def columns_of(X: Any) -> tuple[list[str] | None, list[Column]]:
     """Columns of a frame, with their names, or of a 2-D array, without."""
+    if isinstance(X, Encoded):
+        return X.columns, [Column(X.codes[:, j]) for j in range(len(X.columns))]
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         names = list(frame.columns)
@@ -224,6 +237,8 @@ class Domain:
     Domain({'age': Numeric(low=17.0, high=90.0, temporal=False), \
 'sex': Categorical(categories=('Male', 'Female'), missing=False)})
     """
+
+    inferred = False  # whether it was read off the data; models trained with it say so
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
         if not isinstance(columns, Mapping) or not columns:
@@ -263,7 +278,9 @@ class Domain:
         names = names or [f"x{j}" for j in range(len(columns))]
         found = {name: _infer_column(column) for name, column in zip(names, columns, strict=True)}
         private = any(leaks for _, leaks in found.values())
-        return cls({name: kind for name, (kind, _) in found.items()}), private
+        domain = cls({name: kind for name, (kind, _) in found.items()})
+        domain.inferred = private
+        return domain, private
 
     @property
     def names(self) -> list[str]:
@@ -301,6 +318,10 @@ class Domain:
         ndarray of uint32, shape (n_rows, n_columns)
             Numbers as cells of their range, categories by position, MISSING and OTHER apart.
         """
+        if isinstance(X, Encoded):
+            if X.domain != self:
+                raise ValueError("X was encoded with another domain")
+            return X.codes
         names, columns = columns_of(X)
         if names is None:
             if len(columns) != len(self):
@@ -330,6 +351,8 @@ class Domain:
             return cls.from_dict(json.loads(Path(path).read_text("utf-8")))
         except json.JSONDecodeError as error:
             raise ValueError(f"not a domain: invalid JSON at line {error.lineno}") from None
+        except (UnicodeDecodeError, RecursionError):
+            raise ValueError("not a domain: not a JSON file") from None
 
     def to_dict(self) -> dict[str, Any]:
         """The domain as plain, typed data."""
@@ -343,7 +366,8 @@ class Domain:
             else:
                 plain = {"categories": list(kind.categories), "missing": kind.missing}
                 columns.append({"name": name, "type": "categorical", **plain})
-        return {"format": "lumberjack-domain", "version": 1, "columns": columns}
+        marked = {"inferred": True} if self.inferred else {}
+        return {"format": "lumberjack-domain", "version": 1, **marked, "columns": columns}
 
     @classmethod
     def from_dict(cls, found: Any) -> "Domain":
@@ -353,18 +377,57 @@ class Domain:
                 raise ValueError("not a domain: unknown format or version")
             columns: dict[str, Kind] = {}
             for column in found["columns"]:
-                if column["type"] == "categorical":
-                    kind: Kind = Categorical(tuple(column["categories"]), bool(column["missing"]))
-                elif column["type"] in ("numeric", "datetime"):
-                    low, high = float(column["low"]), float(column["high"])
-                    kind = Numeric(low, high, column["type"] == "datetime")
-                else:
-                    raise ValueError(f"not a domain: unknown column type {column['type']!r}")
+                kind = _read_kind(column)
                 if columns.setdefault(column["name"], kind) is not kind:
                     raise ValueError(f"not a domain: column {column['name']!r} occurs twice")
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a domain: {error}") from None
-        return cls(columns)
+        domain = cls(columns)
+        domain.inferred = found.get("inferred", False) is True
+        return domain
+
+
+def _read_kind(column: Mapping[str, Any]) -> Kind:
+    """One column as ``to_dict`` describes it, or as somebody has filled in a template."""
+    name, kind = column["name"], column["type"]
+    if kind == "categorical":
+        if not isinstance(column["categories"], list):
+            raise ValueError(f"not a domain: column {name!r} needs a list of categories; fill it in")
+        return Categorical(tuple(column["categories"]), column.get("missing", False) is True)
+    if kind not in ("numeric", "datetime"):
+        raise ValueError(
+            f"not a domain: column {name!r} needs a type (numeric, datetime or categorical), "
+            f"not {kind!r}; fill it in"
+        )
+    low, high = column["low"], column["high"]
+    if kind == "datetime" and isinstance(low, str) and isinstance(high, str):
+        try:
+            low, high = (_seconds(dt.datetime.fromisoformat(v)) for v in (low, high))
+        except ValueError:
+            raise ValueError(f"not a domain: column {name!r} needs dates like 2026-01-31") from None
+    if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in (low, high)):
+        raise ValueError(f"not a domain: column {name!r} needs numbers as low and high; fill them in")
+    return Numeric(float(low), float(high), kind == "datetime")
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A table that is encoded already, say chunk by chunk: goes wherever a frame does.
+
+    Attributes
+    ----------
+    domain : Domain
+    codes : ndarray of uint32, shape (n_rows, n_columns)
+        What ``domain.encode`` gave.
+    """
+
+    domain: Domain
+    codes: Codes
+
+    @property
+    def columns(self) -> list[str]:
+        """Column names, as frames have them."""
+        return self.domain.names
 
 
 def _check_name(name: Any) -> str:

@@ -5,6 +5,7 @@ the one file that knows all the others.
 """
 
 import dataclasses
+import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from lumberjack.accounting.checks import check_real
 from lumberjack.domain import Codes, Domain, columns_of
 from lumberjack.engines.local import Leaves, prune
+from lumberjack.files import open_to_write
 from lumberjack.guarantee import (
     BOUNDS_INFERRED,
     CLASSES_INFERRED,
@@ -46,6 +48,7 @@ from lumberjack.inputs import (
     read_target,
     refuse_unknown,
 )
+from lumberjack.io import pack, read_model
 from lumberjack.leaves import (
     Targets,
     add_targets,
@@ -63,11 +66,12 @@ from lumberjack.noise import (
     seed_from,
 )
 from lumberjack.progress import CallbackSupportMixin, announce_compilation, progress, with_callbacks
+from lumberjack.report import Report, describe
 from lumberjack.structure import Features, root_keys
 from lumberjack.thinning import Thinning
 from lumberjack.tree import Forest, Tree
 
-__all__ = ["LumberjackClassifier", "LumberjackRegressor"]
+__all__ = ["LumberjackClassifier", "LumberjackRegressor", "load"]
 
 Floats = NDArray[np.float64]
 Release = Callable[[Leaves], Floats]
@@ -113,6 +117,7 @@ class _Lumberjack(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             caveats = [DOMAIN_INFERRED] if private else []
         else:
             domain = as_domain(self.domain)
+            caveats = [DOMAIN_INFERRED] if domain.inferred else []
         return learned, domain, Features.of(domain, self._weights(domain)), caveats
 
     def _weights(self, domain: Domain) -> Floats | None:
@@ -250,6 +255,27 @@ class _Lumberjack(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         codes = self._encode(X)
         forest: Forest = self.forest_
         return forest.apply(codes, effective_n_jobs(self.n_jobs))
+
+    def save(self, path: str | os.PathLike[str], *, allow_seeded: bool = False) -> None:
+        """Write the model to a file that ``load`` reads: no pickle, the same bytes for the same model.
+
+        An existing file is replaced, at once and as a whole. A model with seeded noise is refused, as
+        whoever knows the seed can remove the noise; ``allow_seeded=True`` writes it (without the seed).
+        """
+        check_is_fitted(self)
+        if SEEDED in self.guarantee_.caveats and not allow_seeded:
+            raise ValueError(
+                "this model has seeded noise (random_state) and is not safe to publish; fit it with "
+                "random_state=None, or say allow_seeded=True"
+            )
+        data = pack(self)
+        with open_to_write(path) as file:
+            file.write(data)
+
+    def privacy_report(self) -> Report:
+        """What is promised, how, and what is not, as text for people; prints as it should read."""
+        check_is_fitted(self)
+        return describe(self).text()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -578,3 +604,39 @@ class LumberjackRegressor(RegressorMixin, _Lumberjack):  # type: ignore[misc]
         means = np.where(count > floor, pooled[:, 1] / np.maximum(count, max(floor, 1.0)), prior)
         targets: Targets = self.targets_
         return targets.decode(means)
+
+
+def load(path: str | os.PathLike[str]) -> LumberjackClassifier | LumberjackRegressor:
+    """Read a model that ``save`` wrote.
+
+    Files from strangers are safe to load: nothing in them is executed, and one that is not a sound
+    model ends in a ValueError.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from lumberjack import LumberjackClassifier, load
+    >>> from lumberjack.datasets import make_toy
+    >>> X, y, domain = make_toy()
+    >>> model = LumberjackClassifier(epsilon=2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(os.path.join(folder, "toy.lumberjack"))
+    ...     again = load(os.path.join(folder, "toy.lumberjack"))
+    >>> bool((again.predict(X) == model.predict(X)).all()), again.guarantee_ == model.guarantee_
+    (True, True)
+    """
+    stored = read_model(path)
+    kind = LumberjackClassifier if stored.kind == "classifier" else LumberjackRegressor
+    unknown = sorted(set(stored.parameters) - set(kind._get_param_names()))
+    if unknown:
+        raise ValueError(f"{path} has unknown parameters: {', '.join(unknown)}; update Lumberjack")
+    model = kind(**stored.parameters)
+    try:
+        model._weights(stored.learned["domain_"])
+        if isinstance(model, LumberjackClassifier):
+            model._check_class_weight()
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path} is not a sound model file: {error}") from None
+    for name, value in stored.learned.items():
+        setattr(model, name, value)
+    return model

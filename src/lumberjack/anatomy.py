@@ -1,0 +1,122 @@
+"""The shape of released trees, and what their columns contribute: post-processing, free of charge.
+
+In: a released ``Forest`` and the noise of its leaves. Out: depths, leaf sizes and importances. Nothing
+here sees data; everything is a function of what was published already.
+"""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lumberjack.tree import LEAF, Forest, Tree
+
+__all__ = ["check_tree", "depths", "importances", "leaf_sizes"]
+
+Floats = NDArray[np.float64]
+Values = Literal["counts", "labels", "sums"]
+_CLEAR = 2.0  # standard deviations of noise from which a size can be told from none
+
+
+def check_tree(tree: Tree, n_features: int) -> None:
+    """Refuse arrays that are not one tree: then walking it from the root ends, at a leaf, always.
+
+    Children are numbered after their parent and every node but the root has one parent, so each walk
+    goes down and reaches every node; the leaves are numbered 0, 1, ... in some order.
+    """
+    n = len(tree.feature)
+    node = np.arange(n)
+    split = tree.feature != LEAF
+    children = np.concatenate([tree.left[split], tree.right[split]])
+    ends = tree.left[~split]
+    if n == 0 or (tree.feature < LEAF).any() or (tree.feature >= n_features).any():
+        raise ValueError("a tree splits on a column that does not exist")
+    if (children <= np.tile(node[split], 2)).any() or (children >= n).any():
+        raise ValueError("a tree has a branch that does not lead down")
+    if len(children) != n - 1 or len(np.unique(children)) != n - 1:
+        raise ValueError("a tree has nodes with no parent or several")
+    if (np.sort(ends) != np.arange(len(ends))).any():
+        raise ValueError("a tree has leaves that are not numbered one by one")
+
+
+def _parents(tree: Tree) -> NDArray[np.int64]:
+    """Parent of each node; the root is its own."""
+    split = np.flatnonzero(tree.feature != LEAF)
+    parent = np.zeros(len(tree.feature), dtype=np.int64)
+    parent[tree.left[split]] = split
+    parent[tree.right[split]] = split
+    return parent
+
+
+def depths(tree: Tree) -> NDArray[np.int64]:
+    """Levels above each node, shape (n_nodes,); 0 for the root."""
+    above = _parents(tree)
+    depth = (np.arange(len(above)) > 0).astype(np.int64)
+    while above.any():  # everybody's ancestor twice as far up, until all are the root
+        depth += depth[above]
+        above = above[above]
+    return depth
+
+
+def leaf_sizes(forest: Forest, kind: Values) -> Floats | None:
+    """Noisy rows of each leaf, over all trees, shape (n_leaves_in_all,); None where only labels are."""
+    if kind == "labels":
+        return None
+    sizes = [v.sum(axis=1) if kind == "counts" else v[:, 0] for v in forest.values]
+    return np.concatenate(sizes)
+
+
+def importances(forest: Forest, kind: Values, noise: tuple[float, float] = (0.0, 0.0)) -> Floats:
+    """Share of each column in what the splits explain, shape (n_features,); sums to 1, or is all 0.
+
+    Parameters
+    ----------
+    forest : Forest
+    kind : {"counts", "labels", "sums"}
+        What a leaf holds: class counts, one vote, or (count, sum of targets).
+    noise : (float, float)
+        Standard deviation of a count and of a sum.
+
+    Notes
+    -----
+    The decrease of the count-weighted Gini impurity, or of the squared error, as in scikit-learn. A
+    split of n rows into two sets whose class shares (or mean targets) are p and q decreases it by
+    |p - q|^2 n_left n_right / n. Sizes of a node are sums of the noisy ones of the leaves below it. What
+    noise adds to |p - q|^2 on average is taken off, and a split with a side that noise alone could
+    have made counts for nothing. On three real tables this is three to five times closer to the
+    exact decrease than scores of single nodes, whose noise does not cancel.
+    """
+    total = np.zeros(len(forest.categorical))
+    for tree, values in zip(forest.trees, forest.values, strict=True):
+        sums, leaves = _sums_up(tree, values)
+        size = sums[:, 0] if kind == "sums" else sums.sum(axis=1)
+        n_values = 1 if kind == "sums" else sums.shape[1]
+        clear = size > _CLEAR * noise[0] * np.sqrt(leaves * n_values)
+        n = np.where(clear, size, 1.0)
+        said = (sums[:, 1:] if kind == "sums" else sums) / n[:, None]
+        squares = np.sum(said**2, axis=1)
+        if kind == "sums":  # variance of a noisy mean, to first order
+            variance = leaves * (noise[1] ** 2 + squares * noise[0] ** 2) / n**2
+        else:  # of noisy shares, which depend on their own total
+            variance = leaves * noise[0] ** 2 * (n_values * (1 + squares) - 2) / n**2
+        split = np.flatnonzero(tree.feature != LEAF)
+        left, right = tree.left[split], tree.right[split]
+        apart = np.sum((said[left] - said[right]) ** 2, axis=1) - variance[left] - variance[right]
+        gain = apart * n[left] * n[right] / (n[left] + n[right])
+        np.add.at(total, tree.feature[split], np.where(clear[left] & clear[right], gain, 0.0))
+    total = np.maximum(total, 0.0)
+    return np.asarray(total / (total.sum() or 1.0))
+
+
+def _sums_up(tree: Tree, values: Floats) -> tuple[Floats, NDArray[np.int64]]:
+    """Values of all leaves below each node, shape (n_nodes, n_values), and how many leaves those are."""
+    leaf = tree.feature == LEAF
+    sums = np.zeros((len(leaf), values.shape[1]))
+    sums[leaf] = values[tree.left[leaf]]
+    leaves = leaf.astype(np.int64)
+    depth, parent = depths(tree), _parents(tree)
+    for level in range(int(depth.max()), 0, -1):
+        here = np.flatnonzero(depth == level)
+        np.add.at(sums, parent[here], sums[here])
+        np.add.at(leaves, parent[here], leaves[here])
+    return sums, leaves

@@ -1,0 +1,322 @@
+"""The command line: each command reads its options, calls the library, and shows what came out.
+
+Here are the commands that need no table; ``cli_tables`` has the others. Exit codes: 0 done, 1 stopped,
+2 wrong usage or input, 3 the system refused (disk, permission, memory), 4 a guarantee does not hold.
+"""
+
+import csv
+import dataclasses
+import io
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from lumberjack import cli_tables, datasets, tables
+from lumberjack.console import (
+    NOT_HELD,
+    bar,
+    check_output,
+    fingerprint,
+    print_guarantee,
+    print_json,
+    print_rows,
+    remarks,
+    run,
+    say,
+    show,
+    to_json,
+    watched,
+    write,
+)
+from lumberjack.domain import Domain
+from lumberjack.forest import LumberjackClassifier, load
+from lumberjack.guarantee import Guarantee, Leaf, Method, plan
+from lumberjack.heavy_hitters import heavy_hitters
+from lumberjack.io import pack
+from lumberjack.options import (
+    AccountingOption,
+    Delimiter,
+    Delta,
+    Depth,
+    Epsilon,
+    Force,
+    Json,
+    ModelFile,
+    RowsPerPerson,
+    Share,
+    Trees,
+    app,
+)
+from lumberjack.page import render
+from lumberjack.report import describe
+
+__all__ = ["app", "cli_tables", "main"]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    return run(lambda: app(args=arguments, prog_name="lumberjack"))
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        show(f"lumberjack {version('lumberjack-dp')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Folder for the demo's data, domain, model and report."),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Train on generated data and show what comes out; needs no file.
+
+    With -o the data, the domain, the model and its report are written to a folder to play with.
+    """
+    X, y, domain = datasets.make_toy(n=10_000)
+    names = ["toy.csv", "toy.json", "toy.lumberjack", "toy.html"]
+    files = [] if output is None else [output / name for name in names]
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        check_output(file, force)
+    model = LumberjackClassifier(
+        2.0, 1e-6, domain=domain, classes=[0, 1, 2], n_jobs=-1, verbose=int(watched())
+    )
+    with remarks():
+        model.fit(X, y)
+    fresh, truth, _ = datasets.make_toy(n=10_000, random_state=1)
+    show("Two moons and a far blob, 10,000 generated rows, at (2, 1e-6)-differential privacy.")
+    show(f"Accuracy on fresh data: {model.score(fresh, truth):.1%}\n")
+    print_guarantee(model.guarantee_)
+    if not files:
+        show(
+            "\nlumberjack demo -o demo/ writes the data, the domain, the model and a report to try out."
+        )
+        return
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(["x", "y", "shape"])
+    rows.writerows([f"{a:.6f}", f"{b:.6f}", c] for (a, b), c in zip(X.tolist(), y.tolist(), strict=True))
+    public = Domain({**{n: domain[n] for n in domain}, "shape": Domain.categorical([0, 1, 2])})
+    write(files[0], text.getvalue().encode(), force)
+    write(files[1], to_json(public.to_dict()), force)
+    write(files[2], pack(model), force)
+    write(files[3], render(describe(model, fingerprint(files[2]))).encode(), force)
+    show("\nWritten: " + ", ".join(map(str, files)))
+    show(f"Try: lumberjack inspect {files[2]} --verify")
+    options = f"--target shape --domain {files[1]} --epsilon 1 -o my.lumberjack"
+    show(f"     lumberjack train {files[0]} {options}")
+
+
+@app.command("plan")
+def plan_command(
+    epsilon: Epsilon = 1.0,
+    delta: Delta = 1e-6,
+    trees: Trees = 20,
+    depth: Depth = 100,
+    regression: Annotated[bool, typer.Option("--regression", help="Leaves hold a mean.")] = False,
+    leaf: Annotated[
+        Literal["counts", "majority", "exponential"], typer.Option(help="What a leaf releases.")
+    ] = "counts",
+    accounting: AccountingOption = "joint",
+    structure_share: Share = None,
+    rows_per_person: RowsPerPerson = 1,
+    as_json: Json = False,
+) -> None:
+    """Say what noise, threshold and leaf size a budget buys; no data needed."""
+    kind: Leaf = "mean" if regression else leaf
+
+    def promise(epsilon: float) -> Guarantee:
+        return plan(
+            epsilon,
+            delta,
+            trees,
+            depth,
+            accounting=accounting,
+            leaf=kind,
+            structure_share=structure_share,
+            rows_per_person=rows_per_person,
+        )
+
+    chosen = promise(epsilon)
+    others = [promise(e) for e in sorted({0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, epsilon})]
+    if as_json:
+        table = [_brief(g) for g in others]
+        print_json({"guarantee": dataclasses.asdict(chosen), **_brief(chosen), "table": table})
+        return
+    print_guarantee(chosen)
+    show("")
+    print_rows(
+        [
+            "epsilon",
+            "a node splits from",
+            "noise of that",
+            "rows in a leaf, about",
+            "leaf noise",
+            "rows needed",
+        ],
+        [
+            [
+                f"{g.epsilon:g}" + (" <-" if g.epsilon == chosen.epsilon else ""),
+                f"{g.threshold:,.0f} rows",
+                f"{g.threshold_noise:,.1f}",
+                f"{g.threshold / 2:,.0f}",
+                f"{g.leaf_noise or 0:,.2f}",
+                f"{g.suggested_rows:,}",
+            ]
+            for g in others
+        ],
+        title=f"What delta = {delta:g} buys with {trees} trees",
+    )
+    show(
+        f"With fewer than about {chosen.suggested_rows:,} rows the trees stay stumps: raise epsilon, or "
+        "take fewer trees. A leaf is what remains when a node is split, so it holds about half of the "
+        "rows that a split needs, and the noise of a leaf's count should be small against that."
+    )
+
+
+def _brief(g: Guarantee) -> dict[str, Any]:
+    return {
+        "epsilon": g.epsilon,
+        "threshold": g.threshold,
+        "threshold_noise": g.threshold_noise,
+        "leaf_size": g.threshold / 2,
+        "leaf_noise": g.leaf_noise,
+        "suggested_rows": g.suggested_rows,
+    }
+
+
+@app.command()
+def report(
+    model: ModelFile,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The HTML page to write; default: print text.")
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Write the privacy report of a model: one HTML page without scripts, or text."""
+    if output is not None:
+        check_output(output, force)
+    found = describe(load(model), fingerprint(model))
+    if output is not None:
+        write(output, render(found).encode("utf-8"), force)
+        say(f"Wrote {output}.")
+    if as_json:
+        print_json(found.to_dict())
+    elif output is None:
+        show(found.text())
+
+
+@app.command("heavy-hitters")
+def heavy_hitters_command(
+    paths: Annotated[
+        str,
+        typer.Argument(help="A text file with a path in each line, a table, or - for standard input."),
+    ],
+    epsilon: Epsilon,
+    delta: Delta = 1e-6,
+    sep: Annotated[str, typer.Option(help="What separates the steps of a path.")] = "/",
+    height: Annotated[
+        int | None,
+        typer.Option(help="Most steps of a path, public. Default: read off the data, a caveat."),
+    ] = None,
+    counts: Annotated[bool, typer.Option("--counts", help="Release noisy counts as well.")] = False,
+    method: Annotated[
+        Literal["sparse", "two-sided", "top-down"], typer.Option(help="How prefixes are searched.")
+    ] = "sparse",
+    threshold: Annotated[float | None, typer.Option(help="Records from which a prefix shows.")] = None,
+    column: Annotated[
+        str | None, typer.Option(help="The column of paths, when the file is a .csv or .parquet table.")
+    ] = None,
+    delimiter: Delimiter = ",",
+    as_json: Json = False,
+) -> None:
+    """Find the prefixes that many paths share, privately."""
+    chosen: Method = method
+    options: dict[str, Any] = {
+        "epsilon": epsilon, "delta": delta, "height": height, "threshold": threshold, "method": chosen,
+        "counts": counts, "sep": sep,
+    }  # fmt: skip
+    heavy_hitters([], **{**options, "height": height or 1})  # refuses bad options before data is read
+    found = heavy_hitters(_paths(paths, column, delimiter), **options)
+    if as_json:
+        print_json(
+            {
+                "prefixes": found.prefixes,
+                "counts": found.counts,
+                "guarantee": dataclasses.asdict(found.guarantee),
+            }
+        )
+        return
+    show(str(found))
+    show("")
+    print_guarantee(found.guarantee)
+
+
+def _paths(source: str, column: str | None, delimiter: str) -> list[str]:
+    if column is not None:
+        table = tables.Table(Path(source), delimiter)
+        with bar("Reading") as done:
+            chunks = [chunk[column].listed() for chunk in table.chunks([], [column], done)]  # type: ignore[union-attr]
+        return [str(path) for chunk in chunks for path in chunk if path is not None and path != ""]
+    if Path(source).suffix.lower() in (".csv", ".parquet", ".pq"):
+        raise ValueError(f"{source} is a table: say which column holds the paths, with --column")
+    try:
+        raw = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        return [line for line in raw.decode("utf-8-sig").splitlines() if line.strip()]
+    except UnicodeDecodeError:
+        raise ValueError(f"{source} is not a text file in UTF-8") from None
+
+
+@app.command()
+def inspect(
+    model: ModelFile,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Recompute delta; exit code 4 if the promise does not hold.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Show the guarantee and the caveats of a model file."""
+    loaded = load(model)
+    g: Guarantee = loaded.guarantee_
+    delta = g.verify()
+    holds = delta <= g.delta
+    if as_json:
+        print_json(
+            {
+                "estimator": type(loaded).__name__,
+                "holds": holds,
+                "recomputed_delta": delta,
+                "guarantee": dataclasses.asdict(g),
+                "domain": loaded.domain_.to_dict(),
+                "sha256": fingerprint(model),
+            }
+        )
+    else:
+        leaves = sum(tree.n_leaves for tree in loaded.forest_.trees)
+        show(f"{type(loaded).__name__}, {len(loaded.domain_)} columns, {leaves:,} leaves in all")
+        print_guarantee(g)
+        if verify and holds:
+            show(f"The promise holds: delta recomputed {delta:.8g}, promised {g.delta:g}.", "green")
+    if verify and not holds:
+        say(
+            f"The promise does NOT hold: delta recomputed {delta:.8g}, promised {g.delta:g}.", "bold red"
+        )
+        raise typer.Exit(NOT_HELD)

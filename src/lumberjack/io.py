@@ -1,0 +1,418 @@
+"""A model as bytes and back, without pickle.
+
+In: a fitted estimator, or bytes that anybody may have written. Out: bytes that are the same for the same
+model, or plain checked values; ``forest.load`` makes an estimator of them. ``docs/model_file.md``
+describes the format: a fixed start, a JSON header, arrays as they lie in memory, a digest.
+
+Nothing is compressed, so a length can be checked against the file before anything is made. A file from
+a stranger ends in a ValueError or in values that the rest of the library can trust.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lumberjack.anatomy import check_tree, depths
+from lumberjack.domain import Domain
+from lumberjack.guarantee import Guarantee
+from lumberjack.inputs import check_bounds, check_classes
+from lumberjack.leaves import Targets
+from lumberjack.structure import Features
+from lumberjack.tree import LEAF, Forest, Tree
+
+__all__ = ["Stored", "pack", "read_model", "unpack"]
+
+MAGIC = b"lumberjack model"
+VERSION = 1
+_START = struct.Struct("<16sII")  # magic, version, bytes of the header
+_DIGEST = 32
+
+# Fields of a tree as they are stored, all trees one after the other, and their type in memory.
+TREE_FIELDS = (
+    ("feature", np.int32),
+    ("cut", np.uint32),
+    ("missing_left", np.bool_),
+    ("left", np.int32),
+)
+_STORED_TYPES = ("<i2", "<i4", "<i8", "<f8")  # the first that holds all values exactly
+# Not stored: the seed, with which noise can be removed, and what is for this machine to decide.
+_AT_HOME = ("random_state", "n_jobs", "verbose")
+_LABEL_TYPES = ("bool", "int64", "float64", "str", "object")
+
+# Python objects need more memory than their text. A file may ask for this much in all.
+_ALLOWED = 4
+_ALLOWED_ALWAYS = 32 * 2**20
+_BYTES_PER_VALUE = 150
+_BYTES_PER_TREE = 2000
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a model file says: which estimator, its parameters, and its fitted attributes."""
+
+    kind: str
+    parameters: dict[str, Any]
+    learned: dict[str, Any]
+
+
+def pack(model: Any) -> bytes:
+    """Bytes of a fitted estimator: the same for the same model, whatever the machine or the time."""
+    forest: Forest = model.forest_
+    names = getattr(model, "feature_names_in_", None)
+    targets: Targets | None = getattr(model, "targets_", None)
+    arrays = {
+        "nodes": np.array([len(tree.feature) for tree in forest.trees]),
+        **{
+            name: np.concatenate([getattr(tree, name) for tree in forest.trees])
+            for name, _ in TREE_FIELDS
+        },
+        "values": np.concatenate(forest.values),
+    }
+    stored = {name: _narrow(array) for name, array in arrays.items()}
+    header = {
+        "estimator": "classifier" if targets is None else "regressor",
+        "parameters": _plain_parameters(model.get_params(deep=False)),
+        "guarantee": dataclasses.asdict(model.guarantee_),
+        "domain": model.domain_.to_dict(),
+        "columns": None if names is None else list(names),
+        "classes": _plain_classes(model.classes_) if targets is None else None,
+        "bounds": None if targets is None else [targets.low, targets.high],
+        "arrays": [[name, array.dtype.str, list(array.shape)] for name, array in stored.items()],
+    }
+    text = _to_json(header)
+    body = b"".join(
+        [_START.pack(MAGIC, VERSION, len(text)), text, *(array.tobytes() for array in stored.values())]
+    )
+    data = body + hashlib.sha256(body).digest()
+    unpack(data)  # never write what could not be read again
+    return data
+
+
+def unpack(data: bytes) -> Stored:
+    """Read what ``pack`` made; anything else is a ValueError that says why.
+
+    Formal guarantees
+    -----------------
+    No byte of ``data`` is executed. Sizes are checked against ``len(data)`` before memory is taken:
+    at most ten times the file and 32 MiB in all. Time is linear in the file, up to sorting.
+    """
+    text, place = _check_frame(data)
+    try:
+        header = _read_header(text, len(data))
+        arrays = _read_arrays(data, header["arrays"], place)
+        return _restore(header, arrays, len(data))
+    except ValueError as error:
+        raise ValueError(f"not a sound model file: {error}") from None
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise ValueError(f"not a sound model file: {type(error).__name__} in its header") from None
+
+
+def read_model(path: str | os.PathLike[str]) -> Stored:
+    """Read a model file; ValueError when it is none, OSError when it cannot be read."""
+    with Path(path).open("rb") as file:
+        start = file.read(_START.size)
+        if start[: len(MAGIC)] != MAGIC:  # before a wrong and perhaps huge file is read
+            raise ValueError(f"{path} is not a Lumberjack model file")
+        try:
+            return unpack(start + file.read())
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+
+
+# Plain values
+
+
+def _to_json(value: Any) -> bytes:
+    """JSON in one spelling: what is read must be spelled the same way."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain)
+    return text.encode("ascii")
+
+
+def _plain(value: Any) -> Any:
+    """Python's own value for NumPy's."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise ValueError(f"a {type(value).__name__} cannot be kept in a model file")
+
+
+def _plain_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as JSON holds them."""
+    plain: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in _AT_HOME:
+            continue
+        if name == "domain":
+            plain[name] = value is not None
+        elif name == "classes":
+            plain[name] = None if value is None else _labels(value)
+        elif name == "class_weight" and isinstance(value, Mapping):
+            plain[name] = [[_number(label), _number(weight)] for label, weight in value.items()]
+        elif name == "feature_weights" and value is not None:
+            mapping = isinstance(value, Mapping)
+            plain[name] = (
+                {k: _number(w) for k, w in value.items()} if mapping else [_number(w) for w in value]
+            )
+        elif name == "y_bounds" and value is not None:
+            plain[name] = [_number(v) for v in value]
+        else:
+            plain[name] = _number(value)
+    return plain
+
+
+def _number(value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is not None and not isinstance(value, bool | int | float | str):
+        raise ValueError(f"a {type(value).__name__} cannot be kept in a model file")
+    return value
+
+
+def _labels(classes: Any) -> list[Any]:
+    listed = np.asarray(classes).tolist() if hasattr(classes, "__array__") else list(classes)
+    return [_number(label) for label in listed]
+
+
+def _plain_classes(classes: NDArray[Any]) -> dict[str, Any]:
+    """Labels and how NumPy keeps them, so that ``predict`` returns the same type."""
+    kind = {"b": "bool", "i": "int64", "u": "int64", "f": "float64", "O": "object"}
+    return {"type": kind.get(classes.dtype.kind, "str"), "labels": _labels(classes)}
+
+
+def _narrow(array: NDArray[Any]) -> NDArray[Any]:
+    """The same numbers in the smallest stored type that holds them."""
+    for name in _STORED_TYPES:
+        kind = np.dtype(name)
+        if kind.kind == "f":
+            break
+        limits = np.iinfo(kind)
+        if array.min(initial=0) < limits.min or array.max(initial=0) > limits.max:
+            continue
+        small = array.astype(kind)
+        if np.array_equal(small, array):
+            return small
+    return array.astype("<f8")
+
+
+# Reading
+
+
+def _check_frame(data: bytes) -> tuple[bytes, int]:
+    """The header's bytes, and where the arrays begin, once start and digest are as they should be."""
+    if not data or data[: len(MAGIC)] != MAGIC[: len(data)]:
+        raise ValueError("not a Lumberjack model file")
+    if len(data) < _START.size + _DIGEST:
+        raise ValueError("the model file is cut off")
+    _, version, length = _START.unpack_from(data)
+    if version != VERSION:
+        raise ValueError(
+            f"the model file has format {version}, this version reads {VERSION}: update Lumberjack"
+        )
+    if hashlib.sha256(memoryview(data)[:-_DIGEST]).digest() != data[-_DIGEST:]:
+        raise ValueError("the model file is damaged or cut off: its digest does not match")
+    end = _START.size + length
+    if end > len(data) - _DIGEST:
+        raise ValueError("not a sound model file: its header is longer than the file")
+    return data[_START.size : end], end
+
+
+def _read_header(text: bytes, size: int) -> dict[str, Any]:
+    _refuse_greed(_BYTES_PER_VALUE * sum(text.count(mark) for mark in b",:[{"), size)
+    try:
+        header = json.loads(text.decode("ascii"))
+    except ValueError:
+        raise ValueError("its header is not plain JSON") from None
+    if _to_json(header) != text:  # also refuses doubled keys, NaN and hidden text
+        raise ValueError("its header is not spelled as it should be")
+    _check_text(header)
+    known = {
+        "estimator", "parameters", "guarantee", "domain", "columns", "classes", "bounds", "arrays",
+    }  # fmt: skip
+    if not isinstance(header, dict) or set(header) != known:
+        raise ValueError("its header has other fields than it should")
+    return header
+
+
+def _refuse_greed(cost: int, size: int) -> None:
+    """Refuse files that would need far more memory than their size."""
+    if cost > _ALLOWED * size + _ALLOWED_ALWAYS:
+        raise ValueError("it would need far more memory than its size")
+
+
+def _check_text(value: Any) -> None:
+    """Refuse half characters, which nothing can print."""
+    if isinstance(value, str):
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError:
+            raise ValueError("its header has text that is no Unicode") from None
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            _check_text(name)
+            _check_text(item)
+    elif isinstance(value, list):
+        for item in value:
+            _check_text(item)
+
+
+def _read_arrays(data: bytes, listed: Any, place: int) -> dict[str, NDArray[Any]]:
+    """Arrays as views of the file; their sizes must use it up exactly."""
+    expected = ["nodes", *(name for name, _ in TREE_FIELDS), "values"]
+    if any(len(entry) != 3 for entry in listed) or [entry[0] for entry in listed] != expected:
+        raise ValueError("it does not hold the arrays of a forest")
+    arrays = {}
+    for name, kind, shape in listed:
+        dimensions = 2 if name == "values" else 1
+        proper = len(shape) == dimensions and all(type(n) is int and n >= 0 for n in shape)
+        if kind not in _STORED_TYPES or not proper:
+            raise ValueError(f"array {name!r} has no proper type or shape")
+        dtype = np.dtype(kind)
+        size = int(np.prod([1, *shape], dtype=object))
+        if size * dtype.itemsize > len(data) - _DIGEST - place:
+            raise ValueError("its arrays are longer than the file")
+        arrays[name] = np.frombuffer(data, dtype, size, place).reshape(shape)
+        place += size * dtype.itemsize
+    if place != len(data) - _DIGEST:
+        raise ValueError("it holds more than its header says")
+    return arrays
+
+
+def _restore(header: dict[str, Any], arrays: dict[str, NDArray[Any]], size: int) -> Stored:
+    kind = header["estimator"]
+    guarantee = _restore_guarantee(header["guarantee"])
+    if kind not in ("classifier", "regressor") or (kind == "regressor") != (guarantee.leaf == "mean"):
+        raise ValueError("the estimator does not fit the guarantee")
+    domain = Domain.from_dict(header["domain"])
+    if domain.to_dict() != header["domain"]:
+        raise ValueError("its domain is not spelled as it should be")
+    learned: dict[str, Any] = {"n_features_in_": len(domain), "domain_": domain, "guarantee_": guarantee}
+    if header["columns"] is not None:
+        if sorted(header["columns"]) != sorted(domain):
+            raise ValueError("its columns are not those of its domain")
+        learned["feature_names_in_"] = np.array(header["columns"], dtype=object)
+    if kind == "classifier":
+        learned["classes_"] = _restore_classes(header["classes"])
+        n_values = len(learned["classes_"])
+    else:
+        bounds = header["bounds"]
+        if (
+            len(bounds) != 2
+            or not all(map(_is_number, bounds))
+            or not 0 <= bounds[1] - bounds[0] < np.inf
+        ):
+            raise ValueError("bounds of the target must be two numbers")
+        learned["targets_"] = Targets(*map(float, bounds))
+        n_values = 2
+    if header["classes" if kind == "regressor" else "bounds"] is not None:
+        raise ValueError("its target is both a class and a number")
+    learned["forest_"] = _restore_forest(arrays, domain, guarantee, n_values, size)
+    parameters = _restore_parameters(header["parameters"], domain, guarantee)
+    return Stored(kind, parameters, learned)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _restore_guarantee(found: dict[str, Any]) -> Guarantee:
+    """The promise; fields that a later version added have their default in an older file."""
+    added = {
+        field.name: field.default
+        for field in dataclasses.fields(Guarantee)
+        if field.default is not dataclasses.MISSING
+    }
+    return Guarantee.from_json(json.dumps({**added, **found}))
+
+
+def _restore_classes(found: dict[str, Any]) -> NDArray[Any]:
+    labels, kind = found["labels"], found["type"]
+    if set(found) != {"labels", "type"} or kind not in _LABEL_TYPES or not isinstance(labels, list):
+        raise ValueError("its classes are not a list of labels")
+    expected = {"bool": bool, "int64": int, "float64": float, "str": str, "object": object}[kind]
+    if not all(isinstance(v, expected) and (type(v) is not bool or kind != "int64") for v in labels):
+        raise ValueError("its classes are not of their type")
+    if _check_labels(labels) != labels:
+        raise ValueError("its classes are not sorted and distinct")
+    return np.array(labels, dtype=kind)
+
+
+def _check_labels(labels: list[Any]) -> list[Any]:
+    """Labels, sorted: all strings or all numbers. NumPy gives each the room of the longest."""
+    longest = max((len(label) for label in labels if isinstance(label, str)), default=0)
+    _refuse_greed(4 * len(labels) * longest, 0)
+    return list(check_classes(labels).tolist())
+
+
+def _restore_parameters(found: Any, domain: Domain, guarantee: Guarantee) -> dict[str, Any]:
+    if not isinstance(found, dict):
+        raise ValueError("it has no parameters")
+    promised = dataclasses.asdict(guarantee)
+    parameters: dict[str, Any] = {}
+    for name, value in found.items():
+        if name == "domain":
+            value = domain if value is True else None
+        elif name == "classes" and value is not None:
+            _check_labels(value)
+        elif name == "class_weight" and isinstance(value, list):
+            if any(len(pair) != 2 or not _is_number(pair[1]) for pair in value):
+                raise ValueError("class_weight must be pairs of a label and a number")
+            value = dict(value)
+        elif name == "feature_weights" and isinstance(value, dict | list):
+            weights = value.values() if isinstance(value, dict) else value
+            if not all(map(_is_number, weights)):
+                raise ValueError("feature_weights must be numbers")
+        elif name == "y_bounds" and value is not None:
+            check_bounds(value)
+            value = tuple(value)
+        elif isinstance(value, dict | list) or name in _AT_HOME:
+            raise ValueError(f"parameter {name!r} is not plain")
+        optional = name in ("structure_share", "threshold") and value is None
+        if name in promised and not optional and (value != promised[name] or isinstance(value, bool)):
+            raise ValueError(f"{name} is not that of the guarantee")
+        parameters[name] = value
+    return parameters
+
+
+def _restore_forest(
+    arrays: dict[str, NDArray[Any]], domain: Domain, guarantee: Guarantee, n_values: int, size: int
+) -> Forest:
+    nodes, values = arrays["nodes"], arrays["values"]
+    lengths = {len(arrays[name]) for name, _ in TREE_FIELDS}
+    _refuse_greed(_BYTES_PER_TREE * len(nodes), size)
+    if len(nodes) != guarantee.n_estimators or nodes.dtype.kind == "f" or (nodes < 1).any():
+        raise ValueError("its number of trees is not that of the guarantee")
+    if lengths != {sum(nodes.tolist())}:
+        raise ValueError("its trees are not as long as it says")
+    if values.shape != (int(np.sum(arrays["feature"] == LEAF)), n_values) or not _finite(values):
+        raise ValueError("its leaves do not hold one proper value each")
+    fields = {name: _widen(name, arrays[name], np.dtype(kind)) for name, kind in TREE_FIELDS}
+    values = values.astype(np.float64)
+    trees, released, first, first_leaf = [], [], 0, 0
+    for length in nodes.tolist():
+        tree = Tree(**{name: field[first : first + length] for name, field in fields.items()})
+        check_tree(tree, len(domain))
+        if depths(tree).max() > guarantee.max_depth:
+            raise ValueError("a tree is deeper than the guarantee says")
+        trees.append(tree)
+        released.append(values[first_leaf : first_leaf + tree.n_leaves])
+        first, first_leaf = first + length, first_leaf + tree.n_leaves
+    return Forest(tuple(trees), tuple(released), Features.of(domain).categorical)
+
+
+def _finite(values: NDArray[Any]) -> bool:
+    return values.dtype.kind != "f" or bool(np.isfinite(values).all())
+
+
+def _widen(name: str, array: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
+    """A stored array in the type that the kernels read; numbers that do not fit are refused."""
+    low, high = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
+    if array.dtype.kind == "f" or array.min(initial=0) < low or array.max(initial=0) > high:
+        raise ValueError(f"array {name!r} holds numbers that do not fit")
+    return array.astype(kind)

@@ -1,0 +1,49 @@
+"""The command line's program and the options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="lumberjack",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Differentially private random forests: plan, train, check, publish.",
+    epilog="Exit codes: 0 done, 1 stopped, 2 wrong usage or input, 3 the system refused (disk, "
+    "permission, memory), 4 a guarantee does not hold.",
+)
+
+DataFile = Annotated[
+    Path, typer.Argument(help="A .csv or .parquet file.", exists=True, dir_okay=False, metavar="DATA")
+]
+ModelFile = Annotated[
+    Path, typer.Argument(help="A model file.", exists=True, dir_okay=False, metavar="MODEL")
+]
+Epsilon = Annotated[float, typer.Option(help="The budget: smaller is more private. Often 0.1 to 4.")]
+Delta = Annotated[
+    float, typer.Option(help="Chance that the promise fails; far below 1 / number of rows.")
+]
+Trees = Annotated[int, typer.Option("--trees", help="Number of trees.")]
+Depth = Annotated[int, typer.Option("--depth", help="Deepest level at which a node may split.")]
+Share = Annotated[
+    float | None, typer.Option("--structure-share", help="Share of the budget for the trees' structure.")
+]
+RowsPerPerson = Annotated[
+    int, typer.Option(help="Most rows that one person owns; above 1 the promise is for persons.")
+]
+AccountingOption = Annotated[
+    Literal["joint", "paper"], typer.Option(help="The proved bound, or the paper's Theorem 1.")
+]
+Delimiter = Annotated[str, typer.Option(help="What separates the fields of a CSV file.")]
+Locate = Annotated[
+    bool,
+    typer.Option("--locate", help="Let errors name the line of a bad row. For the data holder only."),
+]
+Force = Annotated[bool, typer.Option("--force", "-f", help="Replace a file that exists already.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Target = Annotated[str, typer.Option(help="The column to predict.")]

@@ -1,0 +1,279 @@
+"""The report as one HTML page: no script, nothing from the network, readable on a phone and in the dark.
+
+In: a ``Description``. Out: a page. Names in it come from a model file that anybody may have written, so
+everything goes through ``escape``, and the page's own policy forbids scripts and outside content.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from html import escape
+
+import numpy as np
+
+from lumberjack.report import NOT_COVERED, Description, Part
+
+__all__ = ["render"]
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1d2733; --soft: #53606f; --paper: #ffffff; --card: #f4f6f9;
+  --line: #c9d1db; --one: #0b5cad; --two: #b45309; --three: #6b7684; --bad: #a30d0d;
+  --bad-paper: #fdeceb; --good: #14602b; --good-paper: #e8f5ec; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6ebf1; --soft: #a9b4c2; --paper: #12171e;
+  --card: #1b222c; --line: #3a4553; --one: #6cb2ff; --two: #f0a860; --three: #8e9aa9; --bad: #ffaaa5;
+  --bad-paper: #3a1614; --good: #8edba6; --good-paper: #12301c; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--paper); color: var(--ink);
+  font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
+main { max-width: 46rem; margin: 0 auto; padding: 1rem 1.1rem 3rem; }
+h1 { font-size: 1.6rem; line-height: 1.25; margin: 0.6rem 0; }
+h2 { font-size: 1.2rem; margin: 2.2rem 0 0.5rem; border-bottom: 1px solid var(--line);
+  padding-bottom: 0.2rem; }
+p, li, td, th, code, figcaption { overflow-wrap: anywhere; }
+.box { border-left: 0.35rem solid; border-radius: 0.3rem; padding: 0.7rem 1rem; margin: 1rem 0; }
+.bad { border-color: var(--bad); background: var(--bad-paper); color: var(--bad); }
+.good { border-color: var(--good); background: var(--good-paper); color: var(--good); }
+.box p, .box ul { margin: 0.2rem 0; }
+.soft { color: var(--soft); }
+table { border-collapse: collapse; width: 100%; font-size: 0.95rem; }
+th, td { text-align: left; vertical-align: top; padding: 0.3rem 0.7rem 0.3rem 0;
+  border-bottom: 1px solid var(--line); }
+th { font-weight: 600; }
+tbody th { font-weight: 500; width: 45%; }
+.columns tbody th, .bars tbody th { width: 38%; }
+.bars td:last-child, .bars th:last-child { width: 4.5rem; text-align: right; }
+.bar { display: block; height: 0.8rem; margin-top: 0.35rem; background: var(--one);
+  border-radius: 0.15rem; min-width: 1px; }
+figure { margin: 0.8rem 0; }
+figcaption { color: var(--soft); font-size: 0.95rem; }
+svg { display: block; width: 100%; height: auto; max-width: 36rem; }
+svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
+pre { background: var(--card); border: 1px solid var(--line); border-radius: 0.3rem; padding: 0.7rem;
+  white-space: pre-wrap; overflow-wrap: anywhere; font-size: 0.85rem; }
+code { font-size: 0.9em; }
+summary { cursor: pointer; padding: 0.3rem 0; }
+@media print { body { font-size: 10pt; } h2 { break-after: avoid; } }
+"""
+
+_COLOURS = ("var(--one)", "var(--two)", "var(--three)")
+_WIDTH = 360  # of pictures, in units that are about a pixel on a phone
+_SHOWN = 200  # characters of a list of categories that are shown at once
+
+
+def render(report: Description) -> str:
+    """Return the page as text."""
+    g = report.guarantee
+    sections = [
+        ("The promise in words", _paragraphs(report.in_words())),
+        ("The promise in numbers", _pairs(report.in_numbers(), "Numbers that the promise rests on")),
+        ("What it does not cover", _items(NOT_COVERED)),
+        ("Where the budget went", _budget(report)),
+        ("Noise against leaf sizes", _noise(report)),
+        ("Which columns matter", _importance(report)),
+        ("The released trees", _trees(report)),
+        ("The domain", _domain(report)),
+        ("How to verify", _verify(report)),
+    ]
+    body = "\n".join(f"<section><h2>{title}</h2>\n{html}</section>" for title, html in sections)
+    title = f"Privacy report: {escape(report.promise)}"
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{title}</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<main>
+<h1>Privacy report of a Lumberjack {escape(report.estimator)}</h1>
+<p><strong>{escape(report.promise)}.</strong>
+<span class="soft">{escape(g.theorem)}.</span></p>
+{_verdict(report)}
+{body}
+</main>
+</body>
+</html>
+"""
+
+
+def _verdict(report: Description) -> str:
+    g = report.guarantee
+    said = f"δ recomputed from the numbers below: {report.recomputed:.8g}, promised {g.delta:g}."
+    kept = "The numbers keep the promise." if report.holds else "The numbers do not keep the promise."
+    boxes = [_box("good" if report.holds else "bad", kept, f" {said}")]
+    if g.caveats:
+        title = "Caveats: the promise holds only with these reserves."
+        boxes.append(_box("bad", title, "", _items(g.caveats)))
+    else:
+        boxes.append(_box("good", "No caveats."))
+    return "\n".join(boxes)
+
+
+def _box(kind: str, title: str, text: str = "", html: str = "") -> str:
+    return f'<div class="box {kind}"><p><strong>{title}</strong>{escape(text)}</p>{html}</div>'
+
+
+def _budget(report: Description) -> str:
+    unit = (
+        "ε"
+        if report.guarantee.accounting == "paper"
+        else "μ², in which the prices of noisy counts add up,"
+    )
+    said = f"Shares of {unit} that each part of the release used."
+    html = _stack(report.budget, said)
+    if report.failure:
+        html += _stack(report.failure, "What δ, the chance that the promise fails, consists of.")
+    return html
+
+
+def _stack(parts: Sequence[Part], caption: str) -> str:
+    """One bar of several colours, with a legend."""
+    whole = sum(max(part.share, 0.0) for part in parts) or 1.0
+    bars, legend, start = [], [], 0.0
+    for i, part in enumerate(parts):
+        width = _WIDTH * max(part.share, 0.0) / whole
+        colour = _COLOURS[i % len(_COLOURS)]
+        bars.append(_bar(start, 0, width, 26, colour))
+        y = 46 + 18 * i
+        legend.append(
+            _bar(0, y - 9, 10, 10, colour) + _label(16, y, f"{part.name}: {part.share:.1%}", "start")
+        )
+        start += width
+    alt = caption + " " + "; ".join(f"{part.name} {part.share:.1%}" for part in parts)
+    return _figure(alt, 34 + 18 * len(parts), "".join(bars + legend), caption)
+
+
+def _figure(alt: str, height: float, drawing: str, caption: str) -> str:
+    return (
+        f'<figure><svg role="img" aria-label="{escape(alt)}" viewBox="0 0 {_WIDTH} {height:g}">'
+        f"{drawing}</svg><figcaption>{escape(caption)}</figcaption></figure>\n"
+    )
+
+
+def _bar(x: float, y: float, width: float, height: float, colour: str) -> str:
+    where = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+    return f'<rect {where} fill="{colour}"/>'
+
+
+def _label(x: float, y: float, text: str, anchor: str = "middle") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _noise(report: Description) -> str:
+    said = report.noise_in_words()
+    if report.sizes is None:
+        return _paragraphs([said])
+    sizes, noise = np.array(report.sizes), max(report.size_noise, 1e-9)
+    # Powers of two of the noise: what lies left of 1 cannot be told from an empty leaf.
+    edges = np.concatenate([[-np.inf], 2.0 ** np.arange(-1, 8), [np.inf]])
+    share = np.histogram(sizes / noise, edges)[0] / len(sizes)
+    names = ["< ½", "½", "1", "2", "4", "8", "16", "32", "64", "≥ 128"]
+    step, tallest, height = _WIDTH / len(share), max(float(share.max()), 1e-9), 120
+    drawing = []
+    for i, (name, part) in enumerate(zip(names, share.tolist(), strict=True)):
+        tall, x = height * part / tallest, i * step
+        colour = _COLOURS[0] if i >= 3 else _COLOURS[1]
+        drawing += [
+            _bar(x + 2, 18 + height - tall, step - 4, tall, colour),
+            _label(x + step / 2, 13 + height - tall, f"{part:.0%}"),
+            _label(x + step / 2, 32 + height, name),
+        ]
+    alt = "Leaf sizes in multiples of their noise: " + ", ".join(
+        f"from {name}: {part:.0%}" for name, part in zip(names, share.tolist(), strict=True)
+    )
+    caption = (
+        f"Leaves by their noisy size, in multiples of the noise ({report.size_noise:,.1f} rows). Sizes "
+        "below 2 (orange) can hardly be told from an empty leaf."
+    )
+    return _paragraphs([said]) + _figure(alt, height + 40, "".join(drawing), caption)
+
+
+def _importance(report: Description) -> str:
+    note = (
+        "Share of each column in what the splits explain (decrease of impurity), computed from released "
+        "values alone: reading it costs no privacy, and noise limits it as it limits the model."
+    )
+    most = max((part.share for part in report.importance), default=0.0) or 1.0
+    rows = [
+        f'<tr><th scope="row">{escape(part.name)}</th><td><span class="bar" style="width:'
+        f'{100 * part.share / most:.1f}%"></span></td><td>{part.share:.1%}</td></tr>'
+        for part in report.importance
+    ]
+    head = (
+        '<tr><th scope="col">column</th><th scope="col">importance</th><th scope="col">share</th></tr>'
+    )
+    table = f'<table class="bars"><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table>'
+    return _paragraphs([note]) + table
+
+
+def _trees(report: Description) -> str:
+    drawing, n = [], len(report.leaves)
+    tallest, height = max(report.leaves), 90
+    step = _WIDTH / n
+    for i, leaves in enumerate(report.leaves):
+        tall = height * leaves / tallest
+        drawing.append(_bar(i * step, 16 + height - tall, max(step - 1, step / 2), tall, _COLOURS[0]))
+    drawing.append(_label(0, 11, f"{tallest:,} leaves", "start"))
+    alt = f"Leaves of each of the {n} trees: from {min(report.leaves):,} to {tallest:,}."
+    picture = _figure(alt, height + 18, "".join(drawing), "Leaves of each tree, empty ones included.")
+    return _paragraphs([report.shape_in_words()]) + picture
+
+
+def _domain(report: Description) -> str:
+    html = _paragraphs(["What the columns may hold. This is public: it is in the model as it is."])
+    if report.domain.inferred:
+        html += _box("bad", "It was read off the data, and is not private.")
+    rows = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{_foldable(values)}</td></tr>'
+        for name, values in (*report.columns(), ("(target)", report.target))
+    )
+    head = '<tr><th scope="col">column</th><th scope="col">values</th></tr>'
+    return f'{html}<table class="columns"><thead>{head}</thead><tbody>{rows}</tbody></table>'
+
+
+def _foldable(text: str) -> str:
+    if len(text) <= _SHOWN:
+        return escape(text)
+    return f"<details><summary>{escape(text[:80])} …</summary>{escape(text)}</details>"
+
+
+def _verify(report: Description) -> str:
+    g = report.guarantee
+    ways = "".join(
+        f"<li>{escape(what)}<pre>{escape(how)}</pre></li>" for what, how in report.how_to_verify()
+    )
+    by_hand = ""
+    if g.accounting == "joint" and g.cutoff is not None and g.leaf_noise is not None:
+        mu = f"m/σ² + k/σ_L² with m = {g.queries_per_record}, σ = {g.threshold_noise:.6g}, " + (
+            f"k = {g.counts_per_record}, σ_L = {g.leaf_noise:.6g}"
+        )
+        if g.sum_noise is not None and g.sum_bound is not None:
+            mu += f", and k·B²/σ_s² more with B = {g.sum_bound}, σ_s = {g.sum_noise:.6g}"
+        if g.rows_per_person > 1:
+            mu += f"; μ is then multiplied by {g.rows_per_person}, the rows of a person"
+        ratio = g.cutoff / g.threshold_noise if g.threshold_noise else math.inf
+        by_hand = (
+            "<li>By hand, with docs/guarantee.md: δ = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) + 1 − Φ(Δ/σ)^m, "
+            f"where μ² = {mu}, and Δ/σ = {ratio:.6g}. The threshold must be at least "
+            f"{g.cut} + {g.rows_per_person} + Δ.</li>"
+        )
+    record = (
+        f"<details><summary>The whole record as JSON</summary><pre>{escape(g.to_json())}</pre></details>"
+    )
+    return f"<ul>{ways}{by_hand}</ul>{record}"
+
+
+def _paragraphs(texts: Iterable[str]) -> str:
+    return "".join(f"<p>{escape(text)}</p>\n" for text in texts)
+
+
+def _items(texts: Iterable[str]) -> str:
+    return "<ul>" + "".join(f"<li>{escape(text)}</li>" for text in texts) + "</ul>"
+
+
+def _pairs(rows: Iterable[tuple[str, str]], caption: str) -> str:
+    listed = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in rows
+    )
+    return f'<table aria-label="{escape(caption)}"><tbody>{listed}</tbody></table>'

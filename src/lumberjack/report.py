@@ -1,0 +1,329 @@
+"""What a model promises, for people: the same facts as text, as JSON and as a page.
+
+In: a fitted estimator. Out: a ``Description``, made of released values and public parameters alone, so
+that a report is as safe to publish as the model. ``page.py`` turns it into HTML.
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from lumberjack.accounting import cutoff_delta, gdp_mu
+from lumberjack.anatomy import Values, depths, importances, leaf_sizes
+from lumberjack.domain import Domain, Numeric
+from lumberjack.guarantee import Guarantee
+from lumberjack.tree import Forest
+
+__all__ = ["NOT_COVERED", "Description", "Part", "Report", "describe"]
+
+NOT_COVERED = (
+    "Everything else computed from the same data: a scaler or encoder fitted before the forest, a "
+    "search for good parameters that looked at scores, scores that are published, and every further "
+    "model. Each has a price of its own, and prices add up.",
+    "Facts about the population. A model that learned that smokers fall ill says so about every smoker, "
+    "in the training data or not.",
+    "What is public by assumption: column names, the ranges and categories of the domain, the classes "
+    "or bounds of the target, and all parameters. They are in the model as they are.",
+    "The computer that held the data: its logs, its memory, and how long training took.",
+)
+
+
+class Report(str):
+    """Text that a notebook shows line by line."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a whole: what it is, and its share between 0 and 1."""
+
+    name: str
+    share: float
+
+
+@dataclass(frozen=True)
+class Description:
+    """All that a report says.
+
+    Attributes
+    ----------
+    guarantee : Guarantee
+    recomputed : float
+        Delta, recomputed from the guarantee alone.
+    estimator : {"classifier", "regressor"}
+    target : str
+        Classes, or bounds, in words.
+    domain : Domain
+    budget, failure : tuple of Part
+        Where the budget went, and what delta consists of.
+    importance : tuple of Part
+        Columns, the most important first.
+    deepest, leaves : tuple of int
+        Depth and number of leaves of each released tree.
+    sizes : tuple of float or None
+        Noisy sizes of all leaves, or None where leaves release labels only.
+    size_noise : float
+        Standard deviation of the noise in such a size.
+    fingerprint : str or None
+        SHA-256 of the model file.
+    """
+
+    guarantee: Guarantee
+    recomputed: float
+    estimator: str
+    target: str
+    domain: Domain
+    budget: tuple[Part, ...]
+    failure: tuple[Part, ...]
+    importance: tuple[Part, ...]
+    deepest: tuple[int, ...]
+    leaves: tuple[int, ...]
+    sizes: tuple[float, ...] | None
+    size_noise: float
+    fingerprint: str | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the recomputed delta keeps the promise."""
+        return self.recomputed <= self.guarantee.delta
+
+    @property
+    def unit(self) -> str:
+        """Who is protected."""
+        r = self.guarantee.rows_per_person
+        return "row" if self.guarantee.unit == "row" else f"person with up to {r:,} rows"
+
+    @property
+    def promise(self) -> str:
+        """The guarantee in one line."""
+        g = self.guarantee
+        return f"({g.epsilon:g}, {g.delta:g})-differential privacy for every {self.unit}"
+
+    def in_words(self) -> list[str]:
+        """The guarantee for readers who do not compute."""
+        g = self.guarantee
+        bounded = min(max(g.epsilon, 0.0), 700.0)  # beyond, floats end and the promise is none
+        factor, sure = math.exp(bounded), 1 / (1 + math.exp(-bounded))
+        said = [
+            f"Take the training data with and without one {self.unit}. Whatever anybody concludes from "
+            "this model, now or later and with any other knowledge, is at most "
+            f"{factor:.4g} times as likely with that {g.unit} as without, or the other way round, apart "
+            f"from a chance of {g.delta:g}.",
+            f"So whoever thought it even odds that a certain {g.unit} was in the data can become, but "
+            f"for that chance, at most {sure:.1%} sure of it by studying the model.",
+        ]
+        if g.unit == "row":
+            said.append(
+                "The promise is for single rows. Somebody with several rows in the data is protected "
+                "less; rows_per_person makes the promise one for persons."
+            )
+        return said
+
+    def in_numbers(self) -> list[tuple[str, str]]:
+        """Names and values of what the promise rests on."""
+        g = self.guarantee
+        rows = [
+            ("ε (epsilon)", f"{g.epsilon:g}"),
+            ("δ (delta)", f"{g.delta:g}"),
+            ("δ recomputed", f"{self.recomputed:.8g}"),
+            ("neighbours", f"{g.neighbours} one {self.unit}"),
+            ("theorem", g.theorem),
+            ("trees, levels", f"{g.n_estimators}, at most {g.max_depth}"),
+            ("threshold queries that one row can meet (m)", f"{g.queries_per_record}"),
+            ("noise of threshold queries (σ)", f"{g.threshold_noise:.6g}"),
+        ]
+        if g.cutoff is not None:
+            rows.append(("cut-off (Δ)", f"{g.cutoff:.6g}; counts up to {g.cut} never pass"))
+        rows += [
+            ("threshold (τ)", f"{g.threshold:.6g} rows"),
+            ("a leaf releases", g.leaf),
+            ("leaf releases that one row takes part in (k)", f"{g.counts_per_record}"),
+        ]
+        if g.leaf_noise is not None:
+            kind = "Gumbel scale" if g.leaf == "exponential" else "noise of leaf counts"
+            rows.append((f"{kind} (σ_L)", f"{g.leaf_noise:.6g}"))
+        if g.sum_noise is not None:
+            rows.append(("noise of leaf sums", f"{g.sum_noise:.6g}, targets up to {g.sum_bound}"))
+        return rows
+
+    def noise_in_words(self) -> str:
+        """The noise against the leaf sizes."""
+        if self.sizes is None:
+            return "Leaves release a label and no size, so there is nothing to compare."
+        sizes = np.array(self.sizes)
+        clear = float(np.mean(sizes > 2 * self.size_noise))
+        middle = max(float(np.median(sizes)), 0.0)
+        return (
+            f"Half of the leaves hold more than about {middle:,.0f} rows; the noise of such a size has "
+            f"standard deviation {self.size_noise:,.1f}. {clear:.0%} of the leaves are larger than "
+            "twice that. Leaves of many trees are pooled, which averages noise out."
+        )
+
+    def shape_in_words(self) -> str:
+        """Depths and leaf counts of the released trees."""
+        return (
+            f"{_plural(len(self.leaves), 'tree')}. Leaves per tree: {_spread(self.leaves)}. "
+            f"Depth: {_spread(self.deepest)}."
+        )
+
+    def columns(self) -> list[tuple[str, str]]:
+        """Name and values of each column of the domain."""
+        listed = []
+        for name in self.domain:
+            kind = self.domain[name]
+            if isinstance(kind, Numeric):
+                what = "date" if kind.temporal else "number"
+                listed.append(
+                    (name, f"{what} from {_bound(kind.low, kind)} to {_bound(kind.high, kind)}")
+                )
+            else:
+                values = ", ".join(map(str, kind.categories)) + (", or missing" if kind.missing else "")
+                listed.append((name, f"one of {len(kind.categories):,}: {values}"))
+        return listed
+
+    def how_to_verify(self) -> list[tuple[str, str]]:
+        """Ways to check the promise without trusting this report: what to do, and with what."""
+        ways = [
+            ("At a terminal; the exit code is 4 if it fails.", "lumberjack inspect MODEL --verify"),
+            (
+                "In Python; the number must be at most δ.",
+                "import lumberjack; lumberjack.load('MODEL').guarantee_.verify()",
+            ),
+        ]
+        if self.fingerprint is not None:
+            ways.append(("That this is the file described: its SHA-256.", self.fingerprint))
+        return ways
+
+    def text(self) -> Report:
+        """The report as plain text."""
+        verdict = "holds" if self.holds else "DOES NOT HOLD"
+        lines = [f"Privacy report: {self.promise}", ""]
+        lines += [f"CAVEAT: {caveat}" for caveat in self.guarantee.caveats] or ["No caveats."]
+        lines += [f"Recomputed: delta = {self.recomputed:.8g}, the promise {verdict}."]
+        lines += ["", "In words", *(f"  {line}" for line in self.in_words())]
+        lines += ["", "In numbers", *_aligned(self.in_numbers())]
+        lines += ["", "What it does not cover", *(f"  - {line}" for line in NOT_COVERED)]
+        lines += ["", "Where the budget went", *_bars(self.budget)]
+        lines += ["", "What delta consists of", *_bars(self.failure)] if self.failure else []
+        lines += ["", "Noise and leaf sizes", f"  {self.noise_in_words()}"]
+        lines += ["", "Importance of columns, from released values", *_bars(self.importance[:20])]
+        lines += ["", "Trees", f"  {self.shape_in_words()}"]
+        lines += ["", f"Domain{' (INFERRED FROM THE DATA)' if self.domain.inferred else ''}"]
+        lines += _aligned([(name, _short(values)) for name, values in self.columns()])
+        lines += [f"  target: {_short(self.target)}"]
+        lines += ["", "How to verify"]
+        lines += [f"  {what}\n    {how}" for what, how in self.how_to_verify()]
+        return Report("\n".join(lines))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain data."""
+        return {
+            "promise": self.promise,
+            "holds": self.holds,
+            "recomputed_delta": self.recomputed,
+            "guarantee": asdict(self.guarantee),
+            "estimator": self.estimator,
+            "budget": {part.name: part.share for part in self.budget},
+            "delta_parts": {part.name: part.share for part in self.failure},
+            "importance": {part.name: part.share for part in self.importance},
+            "depth": list(self.deepest),
+            "leaves": list(self.leaves),
+            "size_noise": self.size_noise,
+            "domain": self.domain.to_dict(),
+            "sha256": self.fingerprint,
+        }
+
+
+def describe(model: Any, fingerprint: str | None = None) -> Description:
+    """Gather what there is to say about a fitted estimator."""
+    g: Guarantee = model.guarantee_
+    forest: Forest = model.forest_
+    regression = g.leaf == "mean"
+    kind: Values = "sums" if regression else "counts" if g.leaf == "counts" else "labels"
+    # What a file claims need not make sense; where it does not, the verdict says so, not a crash.
+    leaf_noise, sum_noise = (min(max(float(v or 0), 0.0), 1e100) for v in (g.leaf_noise, g.sum_noise))
+    noise = (0.0, 0.0) if kind == "labels" else (leaf_noise, sum_noise)
+    shares = importances(forest, kind, noise)
+    ranked = sorted(zip(model.domain_, shares.tolist(), strict=True), key=lambda pair: -pair[1])
+    sizes = leaf_sizes(forest, kind)
+    n_values = 1 if regression else forest.values[0].shape[1]
+    if regression:
+        target = f"number from {model.targets_.low:,.10g} to {model.targets_.high:,.10g}"
+    else:
+        target = "one of " + ", ".join(map(str, model.classes_.tolist()))
+    return Description(
+        guarantee=g,
+        recomputed=g.verify(),
+        estimator="regressor" if regression else "classifier",
+        target=target,
+        domain=model.domain_,
+        budget=_budget(g),
+        failure=_failure(g),
+        importance=tuple(Part(name, share) for name, share in ranked),
+        deepest=tuple(int(depths(tree).max()) for tree in forest.trees),
+        leaves=tuple(tree.n_leaves for tree in forest.trees),
+        sizes=None if sizes is None else tuple(sizes.tolist()),
+        size_noise=leaf_noise * math.sqrt(n_values),
+        fingerprint=fingerprint,
+    )
+
+
+def _budget(g: Guarantee) -> tuple[Part, ...]:
+    """Shares of mu^2 ("joint") or of epsilon ("paper")."""
+    names = "structure of the trees", "contents of the leaves"
+    if g.accounting == "paper" or g.leaf_noise is None:
+        share = 1.0 if g.structure_share is None else g.structure_share
+    else:
+        structure = gdp_mu((g.queries_per_record, g.threshold_noise)) ** 2
+        leaves = gdp_mu((g.counts_per_record, g.leaf_noise)) ** 2
+        if g.sum_noise is not None and g.sum_bound:
+            leaves += gdp_mu((g.counts_per_record, g.sum_noise / g.sum_bound)) ** 2
+        # A file may claim no noise or endless noise: then there is nothing to share out.
+        whole = structure + leaves
+        share = structure / whole if 0 < whole < math.inf else 1.0
+    return Part(names[0], share), Part(names[1], 1 - share)
+
+
+def _failure(g: Guarantee) -> tuple[Part, ...]:
+    """What delta is made of, as shares of the promised one; the paper's theorem does not split."""
+    if g.accounting != "joint" or g.cutoff is None or g.delta <= 0:
+        return ()
+    cut = cutoff_delta(g.queries_per_record, g.threshold_noise, g.cutoff, g.rows_per_person) / g.delta
+    noise = max(g.verify() / g.delta - cut, 0.0)
+    parts = Part("tails of the Gaussian noise", noise), Part("cut-off of small counts", cut)
+    return (*parts, Part("not used", max(1 - noise - cut, 0.0)))
+
+
+def _bound(value: float, kind: Numeric) -> str:
+    if not kind.temporal:
+        return f"{value:,.10g}"
+    if abs(value) > 2**53:  # no calendar reaches so far
+        return f"{value:g} seconds after 1970"
+    return str(np.datetime64(int(value), "s")).replace("T", " ") + " UTC"
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _spread(numbers: tuple[int, ...]) -> str:
+    return f"{min(numbers):,} to {max(numbers):,}, median {float(np.median(numbers)):,.0f}"
+
+
+def _short(text: str, most: int = 100) -> str:
+    return text if len(text) <= most else f"{text[:most]} ..."
+
+
+def _aligned(rows: list[tuple[str, str]]) -> list[str]:
+    width = min(max((len(name) for name, _ in rows), default=0), 45)
+    return [f"  {name:<{width}}  {value}" for name, value in rows]
+
+
+def _bars(parts: tuple[Part, ...]) -> list[str]:
+    return _aligned([(p.name, f"{p.share:6.1%} {'#' * round(30 * min(p.share, 1))}") for p in parts])

@@ -1,0 +1,413 @@
+"""Tables in files, chunk by chunk: CSV and Parquet to codes, with the memory of one chunk.
+
+In: a path and which columns are wanted. Out: chunks of plain arrays, and from them an ``Encoded`` table.
+Needs pyarrow (extra ``cli``). Errors go to the data holder: they name columns and kinds of problems, and
+no value; a line only when ``locate`` asks for it.
+"""
+
+import csv
+import datetime as dt
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from lumberjack.domain import Category, Codes, Column, Domain, Encoded, Kind, Numeric
+
+__all__ = [
+    "Matcher",
+    "Table",
+    "Values",
+    "encode",
+    "label_reader",
+    "number_reader",
+    "parse_label",
+    "person_reader",
+    "read",
+    "settle_labels",
+    "split",
+]
+
+_BLOCK = 2**19  # bytes of text in a chunk; Arrow reads up to 32 of them ahead
+_ROWS = 2**16  # rows in a chunk of Parquet
+NULLS = ["", "NA", "N/A", "#N/A", "NaN", "nan", "n/a", "NULL", "null", "None"]
+
+Numbers = NDArray[np.float64]
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Values:
+    """A column as its distinct values, a last None for missing ones, and which one each row has."""
+
+    distinct: list[Any]
+    place: NDArray[np.int64]
+
+    def listed(self) -> list[Any]:
+        """The values, row by row."""
+        return [self.distinct[i] for i in self.place.tolist()]
+
+
+Chunk = dict[str, Numbers | Values]
+Reader = Callable[[Values], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A CSV or Parquet file.
+
+    Attributes
+    ----------
+    path : Path
+    delimiter : str
+        What separates the fields of a CSV file.
+    locate : bool
+        Whether errors may name the line of a bad row: of use to the data holder, and to nobody else.
+    """
+
+    path: Path
+    delimiter: str = ","
+    locate: bool = False
+
+    @property
+    def is_parquet(self) -> bool:
+        """Whether the name says Parquet; everything else is read as CSV."""
+        return self.path.suffix.lower() in (".parquet", ".pq")
+
+    def names(self) -> list[str]:
+        """Column names: the schema, and no row."""
+        if self.is_parquet:
+            return list(self._parquet().schema_arrow.names)
+        try:
+            # Rows further down are in the same buffer; whatever they are, only the names must be text.
+            with self.path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
+                names = next(csv.reader(file, delimiter=self.delimiter), [])
+            "".join(names).encode("utf-8")
+        except (UnicodeEncodeError, csv.Error):
+            raise ValueError(f"{self.path} is not a CSV file in UTF-8") from None
+        if not names:
+            raise ValueError(f"{self.path} is empty: a CSV file begins with the names of its columns")
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"{self.path} has two columns named {twice[0]!r}")
+        return names
+
+    def types(self) -> dict[str, str]:
+        """What the schema says of each column: numeric, datetime, boolean, text or unknown."""
+        if not self.is_parquet:
+            return dict.fromkeys(self.names(), "unknown")
+        return {field.name: _kind_of(field.type) for field in self._parquet().schema_arrow}
+
+    def most_rows(self) -> int:
+        """A bound on the number of rows: of a CSV file, its lines."""
+        if self.is_parquet:
+            return int(self._parquet().metadata.num_rows)
+        with self.path.open("rb") as file:
+            blocks = iter(lambda: file.read(2**18), b"")
+            return 1 + sum(block.count(b"\n") + block.count(b"\r") for block in blocks)
+
+    def check_columns(self, wanted: Sequence[str]) -> None:
+        """Refuse a file that lacks columns."""
+        names = self.names()
+        missing = [name for name in wanted if name not in names]
+        if missing:
+            hint = ""
+            if len(names) == 1 and not self.is_parquet:
+                hint = f"; it has one column only: is {self.delimiter!r} the right --delimiter?"
+            raise ValueError(f"{self.path} has no column {', '.join(map(repr, missing))}{hint}")
+
+    def chunks(
+        self, numbers: Sequence[str], values: Sequence[str], progress: Progress | None = None
+    ) -> Iterator[Chunk]:
+        """Chunks with some columns as numbers and some as values; progress goes from 0 to 1."""
+        self.check_columns([*numbers, *values])
+        source = self._parquet_batches if self.is_parquet else self._csv_batches
+        done = progress or (lambda _: None)
+        for batch in source(list(dict.fromkeys([*numbers, *values])), numbers, done):
+            if batch.num_rows:
+                chunk: Chunk = {name: self._numbers(name, batch.column(name)) for name in numbers}
+                chunk.update({name: _values(batch.column(name)) for name in values})
+                yield chunk
+
+    def _parquet(self) -> Any:
+        try:
+            return pq.ParquetFile(self.path)
+        except pa.ArrowException:
+            raise ValueError(f"{self.path} is not a Parquet file") from None
+
+    def _parquet_batches(
+        self, names: list[str], numbers: Sequence[str], done: Progress
+    ) -> Iterator[Any]:
+        file = self._parquet()
+        total, seen = max(file.metadata.num_rows, 1), 0
+        try:
+            for batch in file.iter_batches(_ROWS, columns=names):
+                seen += batch.num_rows
+                done(seen / total)
+                yield batch
+        except (pa.ArrowException, OSError):
+            raise ValueError(f"{self.path} is damaged: not all of it can be read") from None
+
+    def _csv_batches(self, names: list[str], numbers: Sequence[str], done: Progress) -> Iterator[Any]:
+        types = {name: pa.float64() if name in numbers else pa.string() for name in names}
+        size = max(self.path.stat().st_size, 1)
+        # Arrow reads ahead in threads of its own; a Python file would be called after its end.
+        with pa.OSFile(str(self.path)) as file:
+            try:
+                reader = arrow_csv.open_csv(
+                    file,
+                    read_options=arrow_csv.ReadOptions(block_size=_BLOCK),
+                    parse_options=arrow_csv.ParseOptions(
+                        delimiter=self.delimiter, newlines_in_values=True
+                    ),
+                    convert_options=arrow_csv.ConvertOptions(
+                        column_types=types,
+                        include_columns=names,
+                        null_values=NULLS,
+                        strings_can_be_null=False,
+                    ),
+                )
+                with reader:
+                    for batch in reader:
+                        done(min(file.tell() / size, 1.0))
+                        yield batch
+            except pa.ArrowInvalid as error:
+                raise ValueError(self._explain(str(error), numbers)) from None
+
+    def _explain(self, error: str, numbers: Sequence[str]) -> str:
+        """A parser's error without the values that it quotes."""
+        column = re.search(r"In CSV column #(\d+)", error)
+        name = repr(self.names()[int(column.group(1))]) if column else "a column"
+        if "UTF8" in error:
+            return f"{self.path}: column {name} holds text that is not UTF-8; convert the file first"
+        if column:
+            problem = f"column {name} must hold numbers: its domain is a range"
+        elif "Expected" in error:
+            problem = "a row has more or fewer fields than the header"
+        elif "straddl" in error:
+            problem = f"a row is longer than {_BLOCK // 2**10} KiB; is a quote never closed?"
+        else:
+            problem = "it cannot be read as CSV"
+        if not self.locate:
+            return f"{self.path}: {problem} (--locate names the line)"
+        line = self._find_line(numbers)
+        return f"{self.path}: {problem}" + (f", line {line}" if line else "")
+
+    def _find_line(self, numbers: Sequence[str]) -> int | None:
+        """Line of the first row that has another number of fields, or text instead of a number."""
+        with self.path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+            rows = csv.reader(file, delimiter=self.delimiter)
+            names = next(rows)
+            places = [names.index(name) for name in numbers]
+            for row in rows:
+                if row and len(row) != len(names):
+                    return rows.line_num
+                if row and any(not _is_number(row[i]) for i in places):
+                    return rows.line_num
+        return None
+
+    def _numbers(self, name: str, column: Any) -> Numbers:
+        kind = _kind_of(column.type)
+        if kind not in ("numeric", "boolean"):
+            raise ValueError(f"{self.path}: column {name!r} must hold numbers: its domain is a range")
+        return np.asarray(pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return text.strip() in NULLS
+    return True
+
+
+def _kind_of(kind: Any) -> str:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_boolean(kind):
+        return "boolean"
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "numeric"
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return "datetime"
+    return "text" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else "unknown"
+
+
+def _values(column: Any) -> Values:
+    if pa.types.is_timestamp(column.type):  # Python's datetime knows no nanoseconds
+        column = pc.cast(column, pa.timestamp("us", column.type.tz), safe=False)
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    distinct = [*coded.dictionary.to_pylist(), None]
+    place = coded.indices.cast(pa.int64()).fill_null(len(distinct) - 1).to_numpy(zero_copy_only=False)
+    return Values(distinct, place)
+
+
+def parse_label(text: str) -> Category:
+    """A label as it was meant: a whole number, a number, true or false, or text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
+class Matcher:
+    """Finds the category that a cell means: text in a file may stand for a number or a boolean."""
+
+    def __init__(self, categories: Sequence[Category], *, text: bool) -> None:
+        self.known = {category: category for category in categories}
+        self.text = text  # a text file: missing values have spellings, too
+
+    def __call__(self, value: Any) -> Any:
+        """The category, None for a missing value, or the value itself when it is no category."""
+        if value in self.known:
+            return self.known[value]
+        if isinstance(value, str):
+            if self.text and value.strip() in NULLS:
+                return None
+            meant = parse_label(value.strip())
+            if meant in self.known:
+                return self.known[meant]
+        return value
+
+
+def _moment(value: Any) -> dt.date | None:
+    if value is None or (isinstance(value, str) and value.strip() in NULLS):
+        return None
+    return dt.datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
+
+
+def encode(chunk: Chunk, domain: Domain, table: Table) -> Codes:
+    """Codes of one chunk, shape (n_rows, n_columns): each distinct value is looked up once."""
+    codes = np.empty((_rows(chunk[domain.names[0]]), len(domain)), dtype=np.uint32)
+    for j, name in enumerate(domain):
+        kind, column = domain[name], chunk[name]
+        if isinstance(column, Values):
+            codes[:, j] = _encode_values(name, kind, column, table)[column.place]
+        else:
+            kind.encode(name, Column(column), codes[:, j])
+    return codes
+
+
+def _rows(column: Numbers | Values) -> int:
+    return len(column.place if isinstance(column, Values) else column)
+
+
+def _encode_values(name: str, kind: Kind, column: Values, table: Table) -> Codes:
+    distinct = np.empty(len(column.distinct), dtype=object)
+    codes = np.empty(len(distinct), dtype=np.uint32)
+    if isinstance(kind, Numeric):
+        try:
+            distinct[:] = [_moment(value) for value in column.distinct]
+            kind.encode(name, Column(distinct), codes)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"{table.path}: column {name!r} must hold dates like 2026-01-31 or 2026-01-31T12:00:00"
+            ) from None
+        return codes
+    match = Matcher(kind.categories, text=not table.is_parquet)
+    distinct[:] = [match(value) for value in column.distinct]
+    kind.encode(name, Column(distinct), codes)
+    return codes
+
+
+def split(domain: Domain) -> tuple[list[str], list[str]]:
+    """Columns of a domain to read as numbers, and those to read as values."""
+    plain = {n for n in domain if isinstance(kind := domain[n], Numeric) and not kind.temporal}
+    return [n for n in domain if n in plain], [n for n in domain if n not in plain]
+
+
+def read(
+    table: Table,
+    domain: Domain,
+    extra: Mapping[str, Reader],
+    progress: Progress | None = None,
+) -> tuple[Encoded, dict[str, NDArray[Any]]]:
+    """A whole file, encoded; ``extra`` columns go through a function, chunk by chunk.
+
+    Memory: the result and one chunk. Room for the most rows that the file can have is set aside at once;
+    the system hands it out as it is filled.
+    """
+    numbers, values = split(domain)
+    most, n = table.most_rows(), 0
+    codes = np.empty((most, len(domain)), dtype=np.uint32)
+    others: dict[str, NDArray[Any]] = {}
+    for chunk in table.chunks(numbers, [*values, *extra], progress):
+        piece = encode(chunk, domain, table)
+        codes[n : n + len(piece)] = piece
+        for name, convert in extra.items():
+            part = convert(chunk[name])  # type: ignore[arg-type]
+            others.setdefault(name, np.empty(most, dtype=part.dtype))[n : n + len(piece)] = part
+        n += len(piece)
+    if not n:
+        raise ValueError(f"{table.path} has no rows")
+    return Encoded(domain, codes[:n]), {name: values[:n] for name, values in others.items()}
+
+
+def label_reader(target: str, known: list[Any] | None, table: Table) -> Reader:
+    """Reads labels: each becomes one of the known ones, or stays what it is for ``settle_labels``."""
+    match = Matcher(known or [], text=not table.is_parquet)
+
+    def convert(column: Values) -> NDArray[Any]:
+        meant = np.empty(len(column.distinct), dtype=object)
+        meant[:] = [match(value) for value in column.distinct]
+        used = [meant[i] for i in np.unique(column.place).tolist()]
+        if any(label is None for label in used):
+            raise ValueError(f"the target {target!r} has missing values; leave those rows out")
+        if known is not None and any(label not in match.known for label in used):
+            raise ValueError(f"the target {target!r} has a label that is not among the classes")
+        return np.asarray(meant[column.place])
+
+    return convert
+
+
+def settle_labels(labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels that nobody declared: numbers or booleans if all of them look so, text otherwise."""
+    listed = labels.tolist()
+    meant = {label: parse_label(label) if isinstance(label, str) else label for label in set(listed)}
+    if any(isinstance(label, str) for label in meant.values()):
+        meant = {label: str(label) for label in meant}
+    return np.array([meant[label] for label in listed])
+
+
+def number_reader(target: str) -> Reader:
+    """Reads a target as numbers."""
+
+    def convert(column: Values) -> NDArray[Any]:
+        used = np.zeros(len(column.distinct))
+        for i in np.unique(column.place).tolist():
+            try:
+                used[i] = float(column.distinct[i])
+            except (TypeError, ValueError):
+                used[i] = math.nan
+            if not math.isfinite(used[i]):
+                raise ValueError(f"the target {target!r} must hold numbers, and none may be missing")
+        return np.asarray(used[column.place])
+
+    return convert
+
+
+def person_reader() -> Reader:
+    """Reads ids as numbers: one for each person, in the order of appearance."""
+    seen: dict[Any, int] = {}
+
+    def convert(column: Values) -> NDArray[Any]:
+        number = np.zeros(len(column.distinct), dtype=np.int64)
+        for i in np.unique(column.place).tolist():
+            person = column.distinct[i]
+            if person is None or person == "":
+                raise ValueError("the column of persons has missing values; leave those rows out")
+            number[i] = seen.setdefault(person, len(seen))
+        return number[column.place]
+
+    return convert

@@ -1,0 +1,261 @@
+"""Throw mutated model files at ``load``: each must be refused with a ValueError, or be a sound model.
+
+    python tests/fuzz_models.py 100000 [seed]
+
+Half of the mutants are re-signed, so that they get past the digest to the checks behind it.
+"""
+
+import copy
+import hashlib
+import json
+import random
+import signal
+import struct
+import sys
+import tempfile
+import tracemalloc
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from lumberjack import load
+from lumberjack.page import render
+from lumberjack.report import describe
+
+GOLDEN = Path(__file__).parent / "golden"
+BASES = sorted(GOLDEN.glob("*.lumberjack"))
+START, DIGEST = 24, 32
+SECONDS = 10  # no small file may keep anybody busy for this long
+ALWAYS = 33 * 2**20  # what the format's page allows beside ten times the file
+
+NASTY = [
+    None, True, False, 0, -1, 1, 2, 255, 2**31, 2**32, 2**63, -(2**63), 10**30, 0.5, -0.0, 1e308, -1e308,
+    5e-324, "", "x", "<f8", "|O", "../../etc/passwd", "\ud800", "\x00", "__class__", "A" * 300, [], {},
+    [[]], [0, 1], [None], {"x": 1}, [2**40, 2**40], ["a", "b"], [True, False], "classifier", "regressor",
+    "object", "mean", "paper", "joint", "person", "exponential", "majority", "counts",
+]  # fmt: skip
+
+
+def sign(body):
+    return body + hashlib.sha256(body).digest()
+
+
+def take_apart(data):
+    length = struct.unpack_from("<I", data, 20)[0]
+    return json.loads(data[START : START + length]), data[START + length : -DIGEST]
+
+
+def put_together(header, arrays, version=1):
+    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+    return sign(struct.pack("<16sII", b"lumberjack model", version, len(text)) + text + arrays)
+
+
+def flip(data, rng):
+    data = bytearray(data)
+    for _ in range(rng.choice([1, 1, 1, 2, 8, 64])):
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    return bytes(data)
+
+
+def overwrite(data, rng):
+    at, size = rng.randrange(len(data)), rng.choice([1, 2, 4, 8, 100])
+    byte = rng.choice([b"\x00", b"\xff", b"\x7f", b"[", b'"', b"9"])
+    return (data[:at] + byte * size + data[at + size :])[: len(data)]
+
+
+def cut(data, rng):
+    return data[: rng.randrange(len(data))]
+
+
+def remove(data, rng):
+    at = rng.randrange(len(data))
+    return data[:at] + data[at + rng.choice([1, 2, 16, 500]) :]
+
+
+def repeat(data, rng):
+    at = rng.randrange(len(data))
+    return data[:at] + data[at : at + rng.choice([1, 4, 64, 4000])] * rng.choice([2, 3, 50]) + data[at:]
+
+
+def append(data, rng):
+    return data + rng.randbytes(rng.choice([1, 8, 4096]))
+
+
+def splice(data, rng):
+    other = rng.choice(BASES).read_bytes()
+    return data[: rng.randrange(len(data))] + other[rng.randrange(len(other)) :]
+
+
+def places(value, above=()):
+    """Every place in a JSON value that can be replaced, as (container, key)."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in pairs:
+        yield value, key
+        if isinstance(item, dict | list):
+            yield from places(item)
+
+
+def meddle(data, rng):
+    """Change the header's JSON, not its bytes."""
+    header, arrays = take_apart(data)
+    for _ in range(rng.choice([1, 1, 1, 2, 4])):
+        container, key = rng.choice(list(places(header)))
+        action = rng.randrange(6)
+        if action == 0:
+            del container[key]
+        elif action == 1 and isinstance(container, list):
+            container.insert(key, copy.deepcopy(rng.choice(NASTY)))
+        elif action == 2 and isinstance(container, dict):
+            container[rng.choice(["x", "inferred", "threshold", ""])] = copy.deepcopy(rng.choice(NASTY))
+        elif action == 3 and isinstance(container[key], list):
+            container[key] = container[key] * rng.choice([0, 2, 200])
+        elif action == 4 and isinstance(container[key], int | float):
+            container[key] += rng.choice([-1, 1, 1000, 2**31])
+        else:
+            container[key] = copy.deepcopy(rng.choice(NASTY))
+        if not header:
+            break
+    return put_together(header, arrays, rng.choice([1] * 30 + [0, 2, 2**32 - 1]))
+
+
+def lie(data, rng):
+    """Change numbers of the guarantee, where they are not repeated in the parameters, and of ranges."""
+    header, arrays = take_apart(data)
+    names = [
+        "threshold_noise",
+        "cutoff",
+        "cut",
+        "threshold",
+        "leaf_noise",
+        "queries_per_record",
+        "counts_per_record",
+    ]
+    for name in rng.sample(names, rng.choice([1, 1, 2])):
+        old = header["guarantee"][name]
+        number = rng.choice([0, -1, 1, 5e-324, 1e308, 0.5, 2**62])
+        header["guarantee"][name] = (
+            int(number) if isinstance(old, int) and abs(number) < 2**63 else number
+        )
+    if rng.random() < 0.5:
+        column = rng.choice([c for c in header["domain"]["columns"] if "low" in c])
+        column["low"], column["high"] = rng.choice(
+            [(-1e307, 1e307), (0.0, 0.0), (1e17, 1e18), (5e-324, 1.0)]
+        )
+    for name in ("epsilon", "delta"):
+        if rng.random() < 0.2:
+            value = rng.choice([0.0, -1.0, 1e-300, 1e300, 2.0, 710.0])
+            header["guarantee"][name] = header["parameters"][name] = value
+    return put_together(header, arrays)
+
+
+def graft(data, rng):
+    """Change numbers inside the arrays: branches up, sideways and out of the tree, odd leaf values."""
+    header, arrays = take_apart(data)
+    arrays = bytearray(arrays)
+    place = 0
+    where = []
+    for name, kind, shape in header["arrays"]:
+        size = int(np.prod(shape)) * np.dtype(kind).itemsize
+        where.append((name, np.dtype(kind), place, size))
+        place += size
+    for _ in range(rng.choice([1, 1, 2, 5])):
+        _, kind, first, size = rng.choice(where)
+        at = first + kind.itemsize * rng.randrange(size // kind.itemsize)
+        number = rng.choice([-1, 0, 1, 2, 3, 100, -2, 32767, -32768, rng.randrange(200)])
+        arrays[at : at + kind.itemsize] = np.array([number]).astype(kind).tobytes()
+    return put_together(header, bytes(arrays))
+
+
+RAW = [flip, overwrite, cut, remove, repeat, append, splice]
+
+
+def mutate(data, rng):
+    """A mutant, and whether its digest was left wrong."""
+    if rng.random() < 0.5:
+        return rng.choice([meddle, meddle, meddle, graft, graft, lie])(data, rng), False
+    mutant = rng.choice(RAW)(data, rng)
+    if rng.random() < 0.4 and len(mutant) > DIGEST:
+        return sign(mutant[:-DIGEST]), False
+    return mutant, True
+
+
+def probe(model):
+    """Use a model that was let in: every row must find its leaf, and saving must work."""
+    rows = np.empty((3, model.n_features_in_), dtype=object)
+    rows[1], rows[2] = None, 1
+    for j, name in enumerate(model.domain_):
+        kind = model.domain_[name]
+        rows[0, j] = None if hasattr(kind, "low") or not kind.categories else kind.categories[0]
+        if getattr(kind, "temporal", False):
+            rows[2, j] = None
+    with np.errstate(all="ignore"):
+        model.predict(rows)
+    leaves = model.apply(rows)
+    assert all((leaves[:, t] < tree.n_leaves).all() for t, tree in enumerate(model.forest_.trees))
+    repr(model.guarantee_), model.get_params()
+    try:  # a guarantee may be absurd and still be well-formed: its report says so, or why there is none
+        found = describe(model)
+        assert str(found.text())
+        assert render(found)
+    except ValueError:
+        pass
+
+
+def attack(data, path):
+    """What ``load`` made of some bytes: the reason why it refused them, or None."""
+    path.write_bytes(data)
+    tracemalloc.reset_peak()
+    before = tracemalloc.get_traced_memory()[0]
+    signal.alarm(SECONDS)
+    try:
+        model = load(path)
+    except ValueError as error:
+        model, reason = None, str(error).replace(str(path), "")
+        assert reason, "a refusal without a reason"
+    else:
+        reason = None
+    finally:
+        signal.alarm(0)
+        taken = tracemalloc.get_traced_memory()[1] - before
+    assert taken <= 10 * len(data) + ALWAYS, f"{taken} bytes of memory for a file of {len(data)}"
+    if model is not None:
+        probe(model)
+    return reason
+
+
+def fuzz(rounds, seed, report=None):
+    """Attack with so many mutants; returns how often each reason was given."""
+    rng = random.Random(seed)
+    originals = [path.read_bytes() for path in BASES]
+    reasons = Counter()
+    tracemalloc.start()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "mutant.lumberjack")
+            for i in range(rounds):
+                base = rng.choice(originals)
+                mutant, unsigned = mutate(base, rng)
+                try:
+                    reason = attack(mutant, path)
+                    assert not (unsigned and mutant not in originals and reason is None), "not refused"
+                except BaseException:
+                    kept = Path(tempfile.gettempdir(), f"lumberjack-mutant-{seed}-{i}")
+                    kept.write_bytes(mutant)
+                    print(f"mutant {i} of seed {seed} broke something; kept as {kept}", file=sys.stderr)
+                    raise
+                reasons[reason] += 1
+                if report and (i + 1) % report == 0:
+                    print(f"{i + 1:,} files", flush=True)
+    finally:
+        tracemalloc.stop()
+    return reasons
+
+
+if __name__ == "__main__":
+    number = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    found = fuzz(number, int(sys.argv[2]) if len(sys.argv) > 2 else 0, report=10_000)
+    print(f"{sum(found.values()):,} mutated files: {found[None]:,} were sound models, the rest refused:")
+    for why, times in found.most_common():
+        if why is not None:
+            print(f"  {times:7,}  {why[:110]}")

@@ -1,0 +1,140 @@
+"""Shapes and importances of released trees, against scikit-learn and brute force."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification, make_regression
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from lumberjack.anatomy import check_tree, depths, importances, leaf_sizes
+from lumberjack.tree import Forest, Tree
+
+
+def from_sklearn(fitted, statistic):
+    """scikit-learn's tree as ours: same splits, a statistic of the rows in each leaf."""
+    inner = fitted.tree_
+    feature, left, order, values = [], [], [0], []
+    for node in order:  # level by level, so that siblings come next to each other
+        if inner.children_left[node] < 0:
+            feature.append(-1)
+            left.append(len(values))
+            values.append(statistic(node))
+        else:
+            feature.append(inner.feature[node])
+            left.append(len(order))
+            order += [inner.children_left[node], inner.children_right[node]]
+    n = len(order)
+    tree = Tree(
+        np.array(feature, np.int32), np.zeros(n, np.uint32), np.zeros(n, bool), np.array(left, np.int32)
+    )
+    return tree, np.array(values, dtype=float)
+
+
+@pytest.fixture(scope="module")
+def classified():
+    X, y = make_classification(
+        3000, 8, n_informative=4, n_classes=3, n_clusters_per_class=1, random_state=0
+    )
+    fitted = DecisionTreeClassifier(max_depth=7, random_state=0).fit(X, y)
+    place = fitted.apply(X)
+    tree, values = from_sklearn(fitted, lambda n: np.bincount(y[place == n], minlength=3))
+    return fitted, Forest((tree,), (values,), np.zeros(8, dtype=bool))
+
+
+def test_importances_of_exact_counts_are_those_of_scikit_learn(classified):
+    fitted, forest = classified
+    np.testing.assert_allclose(importances(forest, "counts"), fitted.feature_importances_, rtol=1e-9)
+
+
+def test_importances_of_exact_sums_are_those_of_scikit_learn():
+    X, y = make_regression(2000, 6, n_informative=3, random_state=0)
+    fitted = DecisionTreeRegressor(max_depth=6, random_state=0).fit(X, y)
+    place = fitted.apply(X)
+    tree, values = from_sklearn(fitted, lambda n: [np.sum(place == n), y[place == n].sum()])
+    forest = Forest((tree,), (values,), np.zeros(6, dtype=bool))
+    np.testing.assert_allclose(importances(forest, "sums"), fitted.feature_importances_, rtol=1e-9)
+
+
+def test_noise_does_not_pass_for_importance(classified):
+    """Labels that are the same everywhere: no column explains anything, whatever the noise."""
+    _, forest = classified
+    rng = np.random.default_rng(0)
+    sizes = forest.values[0].sum(axis=1)
+    even = np.repeat(sizes[:, None] * 4, 3, axis=1)
+    trees, sigma = 200, 10.0
+    noisy = tuple(even + rng.normal(0, sigma, even.shape) for _ in range(trees))
+    many = Forest(forest.trees * trees, noisy, forest.categorical)
+    # Corrected, the total is a few percent of what noise alone would explain otherwise.
+    raw, corrected = (np.abs(sum_of_gains(many, noise)).sum() for noise in ((0.0, 0.0), (sigma, sigma)))
+    assert corrected < 0.1 * raw
+
+
+def sum_of_gains(forest, noise):
+    """The importances before they are made shares, from shares of two forests: ours and a known gain."""
+    n = len(forest.categorical)
+    known = Tree(
+        np.array([n, -1, -1], np.int32), np.zeros(3, np.uint32), np.zeros(3, bool),
+        np.array([1, 0, 1], np.int32),
+    )  # fmt: skip
+    pure = np.zeros((2, 3))
+    pure[0, 0] = pure[1, 1] = 1e6  # explains |p - q|^2 n_l n_r / n = 2 * 1e6 / 2
+    both = Forest((*forest.trees, known), (*forest.values, pure), np.zeros(n + 1, dtype=bool))
+    shares = importances(both, "counts", noise)
+    return shares[:n] / shares[n] * 1e6
+
+
+def test_noisy_importances_are_close_to_the_exact_ones(classified):
+    fitted, forest = classified
+    rng = np.random.default_rng(1)
+    sigma = 3.0
+    noisy = tuple(forest.values[0] + rng.normal(0, sigma, forest.values[0].shape) for _ in range(50))
+    found = importances(Forest(forest.trees * 50, noisy, forest.categorical), "counts", (sigma, sigma))
+    assert np.abs(found - fitted.feature_importances_).sum() < 0.1
+    assert found.sum() == pytest.approx(1)
+
+
+def test_a_stump_has_no_importances():
+    tree = Tree(*(np.array([v], dtype=d) for v, d in ((-1, "i4"), (0, "u4"), (0, "?"), (0, "i4"))))
+    forest = Forest((tree,), (np.array([[5.0, 3.0]]),), np.zeros(2, dtype=bool))
+    assert importances(forest, "counts").tolist() == [0, 0]
+    assert depths(tree).tolist() == [0]
+    assert leaf_sizes(forest, "counts").tolist() == [8]
+    assert leaf_sizes(forest, "sums").tolist() == [5]
+    assert leaf_sizes(forest, "labels") is None
+
+
+def test_depths_by_walking_down(classified):
+    tree = classified[1].trees[0]
+    expected = {0: 0}
+    for node in range(len(tree.feature)):
+        if tree.feature[node] >= 0:
+            expected[tree.left[node]] = expected[tree.right[node]] = expected[node] + 1
+    assert depths(tree).tolist() == [expected[node] for node in range(len(tree.feature))]
+
+
+def test_every_broken_small_tree_is_noticed():
+    """All trees of three nodes with small numbers: only those are let in from which walks end."""
+    numbers = [-2, -1, 0, 1, 2, 3]
+    passed = 0
+    for case in np.stack(np.meshgrid(*[numbers] * 3, indexing="ij"), -1).reshape(-1, 3):
+        left = np.array(case, np.int32)
+        for second in (-1, 0):
+            feature = np.array([0, second, -1], np.int32)
+            tree = Tree(feature, np.zeros(3, np.uint32), np.zeros(3, bool), left)
+            try:
+                check_tree(tree, 1)
+            except ValueError:
+                continue
+            passed += 1
+            ends = {int(walk(tree, first, then)) for first in (0, 1) for then in (0, 1)}
+            assert ends == set(range(tree.n_leaves))
+    assert passed == 2  # the two orders of the leaves' numbers
+
+
+def walk(tree, *turns):
+    node = 0
+    for turn in turns:
+        if tree.feature[node] >= 0:
+            node = (tree.left, tree.right)[turn][node]
+            assert 0 <= node < 3
+    assert tree.feature[node] == -1
+    return tree.left[node]

@@ -1,0 +1,663 @@
+"""The command line, as a person and as a script would use it."""
+
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import fuzz_models
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from lumberjack import Domain, cli, console, load, plan, tables
+from lumberjack.guarantee import CLASSES_INFERRED, DOMAIN_INFERRED, NOT_ENFORCED
+
+DOMAIN = Domain(
+    {"age": (0, 100), "city": Domain.categorical(["Bonn", "Kiel"], missing=True), "back": ["no", "yes"]}
+)
+
+
+def people(n=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "id": rng.integers(0, n // 2, n),
+            "age": rng.uniform(0, 100, n).round(2),
+            "city": rng.choice(["Bonn", "Kiel", "Atlantis"], n),
+        }
+    )
+    frame["back"] = np.where((frame["age"] > 50) ^ (frame["city"] == "Kiel"), "yes", "no")
+    frame.loc[::17, "age"] = np.nan
+    frame.loc[::23, "city"] = None
+    return frame
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Data, a domain and a trained model."""
+    here = tmp_path_factory.mktemp("work")
+    frame = people()
+    frame.to_csv(here / "people.csv", index=False)
+    frame.to_parquet(here / "people.parquet", index=False)
+    people(seed=1).to_csv(here / "others.csv", index=False)
+    DOMAIN.to_json(here / "domain.json")
+    assert cli.main([*train_options(here), "-o", str(here / "model.lumberjack")]) == 0
+    return here
+
+
+def train_options(here, data="people.csv"):
+    return [
+        "train", str(here / data), "--target", "back", "--domain", str(here / "domain.json"),
+        "--epsilon", "4", "--trees", "4", "--depth", "30",
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def run(capsys, folder, monkeypatch):
+    """Run a command inside the folder; returns the exit code, the result, and the remarks."""
+    monkeypatch.chdir(folder)
+
+    def command(line, *more):
+        capsys.readouterr()
+        code = cli.main([*line.split(), *map(str, more)])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return code, out, err
+
+    return command
+
+
+# Help and plans
+
+
+def test_every_command_explains_itself(run):
+    commands = [
+        "demo",
+        "plan",
+        "domain",
+        "train",
+        "predict",
+        "evaluate",
+        "report",
+        "heavy-hitters",
+        "inspect",
+    ]
+    code, out, _ = run("--help")
+    assert code == 0
+    assert "Exit codes: 0 done" in out
+    for name in commands:
+        assert name in out
+        code, text, _ = run(f"{name} --help")
+        assert code == 0
+        assert len(text) > 200
+    assert run("--version")[1].startswith("lumberjack ")
+
+
+def test_plan_says_what_a_budget_buys(run):
+    code, out, _ = run("plan --epsilon 0.5 --trees 10 --json")
+    found, expected = json.loads(out), plan(0.5, 1e-6, 10)
+    assert code == 0
+    assert found["guarantee"]["threshold"] == expected.threshold == found["threshold"]
+    assert found["suggested_rows"] == expected.suggested_rows
+    assert [row["epsilon"] for row in found["table"]] == [0.1, 0.25, 0.5, 1, 2, 4, 8]
+    code, out, _ = run("plan --epsilon 3 --regression --rows-per-person 2")
+    assert code == 0
+    assert "3 <-" in out
+    assert f"{plan(3, 1e-6, leaf='mean', rows_per_person=2).suggested_rows:,}" in out
+
+
+def test_the_demo_writes_files_that_the_other_commands_read(run, tmp_path):
+    code, out, _ = run("demo -o", tmp_path / "demo")
+    assert code == 0
+    assert "Accuracy on fresh data: 9" in out
+    assert "caveats     none" in out
+    assert run("inspect", tmp_path / "demo" / "toy.lumberjack", "--verify")[0] == 0
+    code, out, _ = run(
+        "evaluate",
+        tmp_path / "demo/toy.lumberjack",
+        tmp_path / "demo/toy.csv",
+        "--target",
+        "shape",
+        "--json",
+    )
+    assert json.loads(out)["accuracy"] > 0.9
+    assert (tmp_path / "demo/toy.html").read_text("utf-8").startswith("<!doctype html>")
+    code, _, err = run("demo -o", tmp_path / "demo")
+    assert code == 2
+    assert "--force" in err
+
+
+# Domains
+
+
+def test_a_domain_template_reads_no_row(run, tmp_path):
+    data = tmp_path / "data.csv"
+    data.write_bytes(b"age,city\n" + bytes(range(256)))  # rows that nobody could read
+    code, _, err = run("domain", data, "-o", tmp_path / "d.json", "--no-ask")
+    assert code == 0
+    assert "filled in: age, city" in err
+    columns = json.loads((tmp_path / "d.json").read_text())["columns"]
+    assert [c["name"] for c in columns] == ["age", "city"]
+    with pytest.raises(ValueError, match="'age' needs a type"):
+        Domain.from_json(tmp_path / "d.json")
+    code, _, err = run("domain", data, "-o", tmp_path / "d.json")
+    assert code == 2
+    assert "exists already; --force" in err
+
+
+def test_a_parquet_schema_gives_types(run, tmp_path):
+    frame = pd.DataFrame(
+        {
+            "n": [1.5],
+            "b": [True],
+            "t": ["x"],
+            "d": pd.to_datetime(["2020-01-01"]),
+            "c": pd.Categorical(["u"]),
+        }
+    )
+    frame.to_parquet(tmp_path / "f.parquet")
+    given = [
+        "--range",
+        "n=-1.5:2",
+        "--categories",
+        "t=x,y",
+        "--range",
+        "d=2020-01-01:2021-01-01T10:30:00",
+    ]
+    assert (
+        run("domain", tmp_path / "f.parquet", "-o", tmp_path / "d.json", "--skip", "c", *given)[0] == 0
+    )
+    domain = Domain.from_json(tmp_path / "d.json")
+    assert (domain["n"].low, domain["n"].high) == (-1.5, 2)
+    assert domain["b"].categories == (False, True)
+    assert domain["t"].categories == ("x", "y")
+    assert (domain["d"].temporal, domain["d"].high) == (True, 1609497000)
+    assert not domain.inferred
+
+
+def test_questions_are_asked_until_the_answer_makes_sense(run, tmp_path, monkeypatch):
+    answers = ["?", "n", "ten", "100", "n", "0", "100", "c", "Bonn, Kiel", "y", "s", "c", "1,2", "n"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(answers) + "\n"))
+    (tmp_path / "x.csv").write_text("age,city,name,grade\n")
+    code, _, err = run("domain", tmp_path / "x.csv", "-o", tmp_path / "d.json", "--ask")
+    assert code == 0
+    assert "Please answer" in err
+    assert "two numbers or two dates" in err
+    expected = {"age": (0, 100), "city": Domain.categorical(["Bonn", "Kiel"], missing=True)}
+    assert Domain.from_json(tmp_path / "d.json") == Domain(
+        {**expected, "grade": Domain.categorical([1, 2])}
+    )
+
+
+@pytest.mark.parametrize("data", ["people.csv", "people.parquet"])
+def test_a_domain_from_data_is_marked_and_so_is_the_model(run, tmp_path, data):
+    line = f"domain {data} --from-data --target back --skip id -o"
+    code, _, err = run(line, tmp_path / "d.json")
+    assert code == 0
+    assert "NOT private" in err
+    domain = Domain.from_json(tmp_path / "d.json")
+    assert domain.inferred
+    assert set(domain["city"].categories) == {"Atlantis", "Bonn", "Kiel"}
+    assert 99 < domain["age"].high <= 100
+    code, out, err = run(
+        "train",
+        data,
+        "--target",
+        "back",
+        "--domain",
+        tmp_path / "d.json",
+        "--epsilon",
+        2,
+        "-o",
+        tmp_path / "m",
+    )
+    assert code == 0
+    assert "CAVEAT" in out
+    assert "Warning: not private" in err
+    assert {DOMAIN_INFERRED, CLASSES_INFERRED} <= set(load(tmp_path / "m").guarantee_.caveats)
+
+
+# Training
+
+
+@pytest.mark.parametrize("data", ["people.csv", "people.parquet"])
+def test_training_gives_a_model_without_caveats(run, folder, tmp_path, data):
+    code, out, err = run(" ".join(train_options(folder, data)), "-o", tmp_path / "m", "--json")
+    assert code == 0
+    assert json.loads(out)["guarantee"]["caveats"] == []
+    model = load(tmp_path / "m")
+    assert model.guarantee_ == plan(4, 1e-6, 4, 30)
+    assert model.domain_.names == ["age", "city"]
+    frame = people(seed=2)
+    assert model.score(frame[["age", "city"]], frame["back"]) > 0.8
+    assert err == ""  # no bars where nobody watches
+
+
+def test_remarks_name_unused_columns_and_never_rows(run, folder, tmp_path):
+    code, out, err = run(" ".join(train_options(folder)), "-o", tmp_path / "m")
+    assert code == 0
+    assert "Not used, as they are not in the domain: id" in err
+    assert "3000" not in out + err
+    assert "3,000" not in out + err
+
+
+def test_bars_on_a_terminal(run, folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    code, _, err = run(" ".join(train_options(folder)), "-o", tmp_path / "m")
+    assert code == 0
+    assert "Reading" in err
+    assert "trees" in err
+
+
+def test_persons_are_protected_when_their_column_is_named(run, folder, tmp_path):
+    line = " ".join(train_options(folder)) + " --rows-per-person 2"
+    assert run(line, "-o", tmp_path / "m", "--person", "id")[0] == 0
+    assert load(tmp_path / "m").guarantee_.caveats == ()
+    assert load(tmp_path / "m").guarantee_.unit == "person"
+    _, out, _ = run(line, "-o", tmp_path / "n")
+    assert NOT_ENFORCED in load(tmp_path / "n").guarantee_.caveats
+    assert NOT_ENFORCED in out
+
+
+def test_regression_by_range_or_by_bounds(run, tmp_path):
+    Domain({"age": (0, 100), "back": ["no", "yes"]}).to_json(tmp_path / "d.json")
+    frame = people().dropna()
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    line = "train {} --target age --domain {} --epsilon 4 --trees 4 -o {}"
+    assert run(line.format(tmp_path / "p.csv", tmp_path / "d.json", tmp_path / "m"))[0] == 0
+    assert load(tmp_path / "m").y_bounds == (0, 100)
+    code, _, _ = run(
+        line.format(tmp_path / "p.csv", tmp_path / "d.json", tmp_path / "n"), "--bounds=-5:120"
+    )
+    assert code == 0
+    assert load(tmp_path / "n").y_bounds == (-5, 120)
+    for more in ([], ["--epsilon", "5"]):
+        code, out, _ = run(
+            "evaluate", tmp_path / "m", tmp_path / "p.csv", "--target", "age", "--json", *more
+        )
+        assert code == 0
+        assert json.loads(out)["mean_absolute_error"] < 40
+    code, out, _ = run("predict", tmp_path / "m", tmp_path / "p.csv")
+    assert float(out.splitlines()[1]) <= 100
+
+
+@pytest.mark.parametrize("labels", [["0", "1"], ["true", "false"], ["1", "x"]])
+def test_labels_that_nobody_declared_are_inferred_with_a_caveat(run, tmp_path, labels):
+    frame = people().assign(back=lambda f: np.where(f["back"] == "yes", *labels))
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    Domain({"age": (0, 100)}).to_json(tmp_path / "d.json")
+    line = "train {} --target back --domain {} --epsilon 4 --trees 4 -o {}"
+    code, out, _ = run(line.format(tmp_path / "p.csv", tmp_path / "d.json", tmp_path / "m"))
+    assert code == 0
+    assert CLASSES_INFERRED in out
+    meant = {"0": 0, "1": 1, "true": True, "false": False}
+    text = "x" in labels
+    assert set(load(tmp_path / "m").classes_.tolist()) == {v if text else meant[v] for v in labels}
+
+
+# Tables, chunk by chunk
+
+
+def test_csv_and_parquet_and_frames_are_encoded_alike(tmp_path, monkeypatch):
+    frame = pd.DataFrame(
+        {
+            "x": [1.5, None, -3.0, 1e9, 0.0, 2.25],
+            "s": ["a", 'b\n"c"', None, "?", "a", "ü,v"],
+            "i": [1, 2, 3, 4, 1, 2],
+            "b": [True, False, True, None, False, True],
+            "when": [
+                None if day is None else pd.Timestamp(day)
+                for day in (
+                    "2020-01-01",
+                    "2020-06-01 12:30",
+                    None,
+                    "1999-01-01",
+                    "2021-01-01",
+                    "2020-01-02",
+                )
+            ],
+        }
+    )
+    domain = Domain(
+        {
+            "when": Domain.numeric(pd.Timestamp("2020-01-01"), pd.Timestamp("2021-01-01")),
+            "x": (0, 10),
+            "s": Domain.categorical(["a", "b\n\"c\"", "ü,v"], missing=True),
+            "i": Domain.categorical([1, 2, 3]),
+            "b": Domain.categorical([False, True], missing=True),
+        }
+    )  # fmt: skip
+    frame = pd.concat([frame] * 40, ignore_index=True)
+    expected = domain.encode(frame)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_csv(tmp_path / "semi.csv", index=False, sep=";", encoding="utf-8-sig")
+    frame.to_parquet(tmp_path / "t.parquet")
+    for block, rows in ((None, None), (512, 7)):
+        if block:
+            monkeypatch.setattr(tables, "_BLOCK", block)
+            monkeypatch.setattr(tables, "_ROWS", rows)
+        for table in (
+            tables.Table(tmp_path / "t.csv"),
+            tables.Table(tmp_path / "semi.csv", ";"),
+            tables.Table(tmp_path / "t.parquet"),
+        ):
+            seen = []
+            found, extra = tables.read(table, domain, {}, seen.append)
+            np.testing.assert_array_equal(found.codes, expected)
+            assert extra == {}
+            assert seen == sorted(seen)
+            assert 0.99 < seen[-1] <= 1
+            assert len(seen) > (5 if block else 0)
+
+
+def test_text_of_a_csv_file_is_never_all_in_memory(tmp_path, monkeypatch):
+    """Arrow holds some chunks that it read ahead, and Python the codes and one chunk."""
+    import tracemalloc
+
+    import pyarrow as pa
+
+    n = 80_000
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.random(n), "s": rng.choice(["left", "right"], n), "text": "x" * 60})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    size = (tmp_path / "t.csv").stat().st_size
+    monkeypatch.setattr(tables, "_BLOCK", 2**16)
+    before, held = pa.total_allocated_bytes(), []
+    tracemalloc.start()
+    try:
+        found, _ = tables.read(
+            tables.Table(tmp_path / "t.csv"),
+            Domain({"x": (0, 1), "s": ["left", "right"]}),
+            {},
+            lambda _: held.append(pa.total_allocated_bytes() - before),
+        )
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert size > 100 * 2**16
+    assert max(held) < 40 * 2**16
+    assert peak < found.codes.nbytes + 2**20
+
+
+# Predicting and scoring
+
+
+def test_predictions_are_those_of_the_library(run, folder, tmp_path):
+    frame = people(seed=1)
+    model = load(folder / "model.lumberjack")
+    expected = model.predict_proba(frame[["age", "city"]])
+    code, out, _ = run("predict model.lumberjack others.csv --proba --keep id")
+    assert code == 0
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [r["prediction"] for r in rows] == model.predict(frame[["age", "city"]]).tolist()
+    np.testing.assert_allclose([float(r["p_yes"]) for r in rows], expected[:, 1], rtol=1e-12)
+    assert [int(r["id"]) for r in rows] == frame["id"].tolist()
+    assert run("predict model.lumberjack others.csv -o", tmp_path / "p.csv")[0] == 0
+    assert (tmp_path / "p.csv").read_text().splitlines()[1:] == [r["prediction"] for r in rows]
+    assert run("predict model.lumberjack people.parquet --proba -o", tmp_path / "p.parquet")[0] == 0
+    assert list(pd.read_parquet(tmp_path / "p.parquet")) == ["prediction", "p_no", "p_yes"]
+    code, _, err = run("predict model.lumberjack others.csv -o", tmp_path / "p.csv")
+    assert code == 2
+    assert "--force" in err
+    assert run("predict model.lumberjack others.csv --force -o", tmp_path / "p.csv")[0] == 0
+
+
+def test_a_bad_row_at_the_end_leaves_no_half_of_a_file(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "_BLOCK", 4096)
+    text = people().drop(columns="back").to_csv(index=False)
+    (tmp_path / "bad.csv").write_text(text + "1,2\n")
+    for output in ("p.csv", "p.parquet"):
+        code, _, err = run("predict model.lumberjack", tmp_path / "bad.csv", "-o", tmp_path / output)
+        assert code == 2
+        assert "more or fewer fields" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.csv"]
+
+
+def test_scores_and_what_they_cost(run, folder):
+    frame = people(seed=1)
+    proba = load(folder / "model.lumberjack").predict_proba(frame[["age", "city"]])[:, 1]
+    code, out, _ = run("evaluate model.lumberjack others.csv --target back --json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["auc"] == pytest.approx(roc_auc_score(frame["back"] == "yes", proba))
+    assert found["accuracy"] == pytest.approx(np.mean((proba > 0.5) == (frame["back"] == "yes")))
+    assert (found["private"], found["guarantee"]) == (False, None)
+    code, out, err = run("evaluate model.lumberjack others.csv --target back")
+    assert "Calibration" in out
+    assert "outside the guarantee" in err
+    code, out, _ = run("evaluate model.lumberjack others.csv --target back --epsilon 1 --json")
+    private = json.loads(out)
+    assert private["private"]
+    assert private["guarantee"]["recomputed"] <= 1e-6
+    assert private["accuracy"] == pytest.approx(found["accuracy"], abs=0.06)  # noise 0.01
+    code, out, err = run("evaluate model.lumberjack others.csv --target back --epsilon 1")
+    assert "Released with (1, 1e-06)-differential privacy" in out
+    assert "outside the guarantee" not in err
+
+
+# Reports, heavy hitters, inspection
+
+
+def test_reports_as_page_text_and_data(run, tmp_path):
+    code, out, _ = run("report model.lumberjack")
+    assert code == 0
+    assert out.startswith("Privacy report: (4, 1e-06)-differential privacy")
+    assert run("report model.lumberjack -o", tmp_path / "r.html")[0] == 0
+    assert "<!doctype html>" in (tmp_path / "r.html").read_text("utf-8")
+    code, out, _ = run("report model.lumberjack --json")
+    assert json.loads(out)["holds"] is True
+    assert run("report model.lumberjack -o", tmp_path / "r.html")[0] == 2
+
+
+def test_heavy_hitters_from_lines_tables_and_pipes(run, tmp_path, monkeypatch):
+    lines = ["/shop/axe"] * 2000 + ["/help"] * 1000 + ["/account/4711", ""]
+    (tmp_path / "paths.txt").write_text("\n".join(lines))
+    pd.DataFrame({"path": lines}).to_csv(tmp_path / "paths.csv", index=False)
+    options = ["--epsilon", "1", "--height", "2", "--json"]
+    for source in (["paths.txt"], ["paths.csv", "--column", "path"], ["-"]):
+        stream = io.TextIOWrapper(io.BytesIO("\n".join(lines).encode()))
+        monkeypatch.setattr("sys.stdin", stream)
+        named = [source[0] if source[0] == "-" else tmp_path / source[0], *source[1:]]
+        code, out, _ = run("heavy-hitters", *named, *options)
+        assert code == 0
+        assert json.loads(out)["prefixes"] == ["/help", "/shop", "/shop/axe"]
+        assert json.loads(out)["guarantee"]["caveats"] == []
+    code, out, _ = run("heavy-hitters", tmp_path / "paths.txt", "--epsilon", 1, "--counts")
+    assert "CAVEAT" in out
+    assert "/shop  2,0" in out or "/shop  1,9" in out
+    assert run("heavy-hitters", tmp_path / "paths.csv", *options)[0] == 2
+    assert run("heavy-hitters", tmp_path / "none.txt", *options)[0] == 2
+
+
+def test_inspection_finds_a_promise_that_does_not_hold(run, folder, tmp_path):
+    code, out, _ = run("inspect model.lumberjack --verify")
+    assert code == 0
+    assert "The promise holds" in out
+    header, arrays = fuzz_models.take_apart((folder / "model.lumberjack").read_bytes())
+    header["guarantee"]["leaf_noise"] /= 2
+    (tmp_path / "liar").write_bytes(fuzz_models.put_together(header, arrays))
+    code, _, err = run("inspect", tmp_path / "liar", "--verify")
+    assert code == 4
+    assert "does NOT hold" in err
+    code, out, _ = run("inspect", tmp_path / "liar", "--verify", "--json")
+    assert (code, json.loads(out)["holds"]) == (4, False)
+    assert run("inspect", tmp_path / "liar")[0] == 0
+
+
+def test_names_from_strangers_do_not_steer_the_terminal(run, folder, tmp_path):
+    header, arrays = fuzz_models.take_apart((folder / "model.lumberjack").read_bytes())
+    header["guarantee"]["caveats"] = ["\x1b[2Jgone\x9b31m [red]markup[/red]"]
+    (tmp_path / "evil").write_bytes(fuzz_models.put_together(header, arrays))
+    for line in ("inspect", "report"):
+        for more in ([], ["--json"]):
+            code, out, err = run(line, tmp_path / "evil", *more)
+            assert code == 0
+            assert "gone" in out
+            assert "[red]markup[/red]" in out
+            assert not set(out + err) & {"\x1b", "\x9b"}
+
+
+# What a person can get wrong
+
+TRAIN = "train people.csv --target back --domain domain.json --epsilon 1"
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("train none.csv --target back --domain domain.json --epsilon 1 -o new", "none.csv"),
+        ("train people.csv --target rear --domain domain.json --epsilon 1 -o new", "no column 'rear'"),
+        ("train people.csv --target back --domain none.json --epsilon 1 -o new", "none.json"),
+        ("train people.csv --target back --domain people.csv --epsilon 1 -o new", "not a domain"),
+        ("train people.csv --target back --domain domain.json -o new", "--epsilon"),
+        ("train people.csv --target back --domain domain.json --epsilon -1 -o new", "epsilon must be"),
+        ("train people.csv --target back --domain domain.json --epsilon one -o new", "--epsilon"),
+        ("TRAIN --delta 7 -o new", "delta must lie"),
+        ("TRAIN --trees 0 -o new", "n_estimators"),
+        ("TRAIN -o no/where", "no folder no"),
+        ("TRAIN -o .", "is a folder"),
+        ("TRAIN -o model.lumberjack", "--force"),
+        ("TRAIN --classes yes -o new", "a label"),
+        ("TRAIN --classes a --bounds 0:1 -o new", "give one"),
+        ("TRAIN --bounds 9 -o new", "LOW:HIGH"),
+        ("TRAIN --bounds 0:1 -o new", "must hold numbers"),
+        ("train people.csv --target city --domain domain.json --epsilon 1 -o new", "missing values"),
+        ("TRAIN --person age -o new", "--person"),
+        ("TRAIN --person who -o new", "no column 'who'"),
+        ("TRAIN --leaf no -o new", "--leaf"),
+        ("train model.lumberjack --target back --domain domain.json --epsilon 1 -o new", "CSV|column"),
+        ("predict people.csv model.lumberjack", "people.csv is not a Lumberjack model file"),
+        ("predict model.lumberjack people.csv --keep age", "--keep"),
+        ("predict model.lumberjack people.csv --keep none", "no column 'none'"),
+        ("evaluate model.lumberjack people.csv --target age", "predicts from"),
+        ("evaluate model.lumberjack people.csv --target id", "not among the classes"),
+        ("evaluate model.lumberjack people.csv --target back --epsilon 0", "epsilon must be"),
+        ("report people.csv -o new", "not a Lumberjack model"),
+        ("inspect none", "none"),
+        ("plan --epsilon 0", "epsilon must be"),
+        ("plan --leaf exponential", "accounting"),
+        ("domain people.csv -o new --range age", "NAME="),
+        ("domain people.csv -o new --range age=5", "LOW:HIGH"),
+        ("domain people.csv -o new --range age=9:5", "low <= high"),
+        ("domain people.csv -o new --range aeg=0:5", "no column 'aeg'"),
+        ("heavy-hitters people.csv --epsilon 1", "--column"),
+        ("fell", "fell"),
+    ],
+)  # fmt: skip
+def test_mistakes_end_in_one_clear_line_and_no_file(run, folder, line, why):
+    before = sorted(folder.iterdir())
+    code, out, err = run(line.replace("TRAIN", TRAIN))
+    assert code == 2
+    assert out == ""
+    assert re.search(why, err)
+    assert len([text for text in err.splitlines() if text.startswith("Error:")]) == 1
+    assert err.splitlines()[-1].startswith("Error:")
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "empty"),
+        ("age,city,back\n", "has no rows"),
+        ("age,city,age\n1,Bonn,2\n", "two columns named 'age'"),
+        ("age,city,back\n1,Bonn,yes\n2,secret\n", "more or fewer fields"),
+        ("age,city,back\n1,Bonn,yes\nsecret,Bonn,no\n", "column 'age' must hold numbers"),
+        ("age,city,back\n1,Bonn,yes\n2,Kiel,secret\n", "not among the classes"),
+        ("age,city,back\n1,Bonn,yes\n2,Kiel,\n", "missing values"),
+        ("age;city;back\n1;Bonn;yes\n", "right --delimiter"),
+    ],
+)
+def test_malformed_files_are_explained_without_quoting_them(run, folder, tmp_path, text, why):
+    (tmp_path / "bad.csv").write_text(text)
+    options = [
+        "--target",
+        "back",
+        "--domain",
+        folder / "domain.json",
+        "--epsilon",
+        1,
+        "-o",
+        tmp_path / "m",
+    ]
+    code, _, err = run("train", tmp_path / "bad.csv", *options)
+    assert code == 2
+    assert why in err
+    assert "secret" not in err
+    assert not re.search(r"line \d", err)
+    if "--locate" in err:
+        _, _, err = run("train", tmp_path / "bad.csv", *options, "--locate")
+        assert "line 3" in err
+        assert "secret" not in err
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.csv"]
+
+
+def test_text_in_another_encoding_and_broken_parquet(run, folder, tmp_path):
+    (tmp_path / "latin.csv").write_bytes("age,city,back\n1,Köln,yes\n".encode("latin-1"))
+    whole = (folder / "people.parquet").read_bytes()
+    third = len(whole) // 3
+    hole = whole[:third] + bytes(third) + whole[2 * third :]
+    (tmp_path / "half.parquet").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "hole.parquet").write_bytes(hole)
+    for name, why in (("latin.csv", "UTF-8"), ("half.parquet", "Parquet"), ("hole.parquet", "damaged")):
+        code, _, err = run(" ".join(train_options(folder, tmp_path / name)), "-o", tmp_path / "m")
+        assert code == 2
+        assert why in err
+
+
+def test_a_full_disk_has_a_code_of_its_own(run, folder):
+    code, _, err = run(" ".join(train_options(folder)), "-o", "/dev/full")
+    assert code == 3
+    assert err.splitlines()[-1] == "Error: the disk is full; nothing was left behind"
+    assert run("predict model.lumberjack people.csv -o /dev/full")[0] == 3
+    assert run("report model.lumberjack -o /dev/full")[0] == 3
+    assert run("report model.lumberjack -o /dev/null")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (KeyboardInterrupt(), 1, "Stopped."),
+        (MemoryError(), 3, "not enough memory"),
+        (PermissionError(13, "Permission denied", "f"), 3, "f: Permission denied"),
+        (ValueError("two\nlines"), 2, "two lines"),
+    ],
+)
+def test_how_commands_end(error, code, said, capsys):
+    def command():
+        raise error
+
+    assert console.run(command) == code
+    assert said in capsys.readouterr().err
+
+
+def test_without_the_extra_one_line_says_how_to_get_it(monkeypatch, capsys):
+    from lumberjack import __main__
+
+    monkeypatch.setitem(sys.modules, "lumberjack.cli", None)
+    with pytest.raises(SystemExit) as left:
+        __main__.main()
+    assert left.value.code == 3
+    assert "pip install 'lumberjack-dp[cli]'" in capsys.readouterr().err
+
+
+def test_the_installed_program_and_a_reader_that_stops_early(folder):
+    """The real thing, once: a pipe that closes, and a terminal that knows no Greek."""
+    program = Path(sys.executable).with_name("lumberjack")
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    line = (
+        f"{program} predict model.lumberjack people.csv | head -n 2; {program} report model.lumberjack"
+    )
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.startswith("prediction\n")
+    assert "(4, 1e-06)-differential privacy" in done.stdout
+    assert done.stderr == ""
+    assert done.returncode == 0

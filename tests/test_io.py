@@ -1,0 +1,525 @@
+"""Model files: the same model comes back, and whatever else comes in is refused."""
+
+import dataclasses
+import errno
+import hashlib
+import json
+import os
+import pickle
+import struct
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import fuzz_models
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+import lumberjack.files
+from lumberjack import Domain, LumberjackClassifier, LumberjackRegressor, PrivacyLeakWarning, load
+from lumberjack.datasets import fetch_adult
+from lumberjack.guarantee import SEEDED, Guarantee
+from lumberjack.io import TREE_FIELDS
+from lumberjack.tree import Tree
+
+GOLDEN = Path(__file__).parent / "golden"
+DOMAIN = Domain({"age": (0, 100), "city": ["Bonn", "Kiel", "Trier"], "member": [False, True]})
+
+
+def table(n=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "age": rng.uniform(0, 100, n),
+            "city": rng.choice(["Bonn", "Kiel", "Trier"], n),
+            "member": rng.random(n) < 0.5,
+        }
+    )
+    return frame, ((frame["age"] > 50) ^ (frame["city"] == "Kiel")).to_numpy()
+
+
+def classifier(**kwargs):
+    settings = {"epsilon": 4.0, "n_estimators": 3, "domain": DOMAIN, "classes": [False, True]}
+    return LumberjackClassifier(**{**settings, **kwargs})
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A small model file, and the model."""
+    model = classifier().fit(*table())
+    path = tmp_path_factory.mktemp("models") / "model.lumberjack"
+    model.save(path)
+    return path, model
+
+
+def load_bytes(data, tmp_path):
+    path = tmp_path / "some.lumberjack"
+    path.write_bytes(data)
+    return load(path)
+
+
+# The same model comes back
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (["no", "yes"], ["yes", "no"]),
+        (["größer", "ja, 'sicher'"], ("größer", "ja, 'sicher'")),
+        ([0, 5], np.array([5, 0])),
+        ([-1.5, 2.0], [-1.5, 2.0]),
+        ([False, True], [True, False]),
+        (["a", "b"], None),
+        ([0, 1], None),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::lumberjack.PrivacyLeakWarning")
+def test_labels_of_every_kind_come_back(labels, classes, tmp_path):
+    X, truth = table()
+    y = np.array(labels, dtype=object if labels == ["a", "b"] else None)[truth.astype(int)]
+    model = classifier(classes=classes).fit(X, y)
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert again.classes_.dtype == model.classes_.dtype
+    assert again.guarantee_ == model.guarantee_
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"leaf": "majority"},
+        {"leaf": "exponential", "accounting": "paper"},
+        {"class_weight": "balanced", "feature_weights": [1, 2.5, 0], "threshold": 400.0},
+        {"class_weight": {True: 2.0}, "feature_weights": {"age": np.float64(3)}, "structure_share": 0.4},
+        {"epsilon": np.float32(2), "n_estimators": np.int64(2), "rows_per_person": 2, "verbose": False},
+        {"domain": dict(zip(DOMAIN, DOMAIN.kinds, strict=True))},
+        {"domain": None, "n_jobs": 1},
+    ],
+)
+@pytest.mark.filterwarnings("ignore::lumberjack.PrivacyLeakWarning")
+def test_parameters_come_back_and_the_model_can_be_cloned_and_fitted_again(settings, tmp_path):
+    X, y = table()
+    model = classifier(**settings).fit(X, y)
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(again.apply(X[["member", "city", "age"]]), model.apply(X))
+    assert again.guarantee_ == model.guarantee_
+    assert again.feature_names_in_.tolist() == model.feature_names_in_.tolist()
+    expected, found = model.get_params(), again.get_params()
+    if expected["domain"] is not None:
+        assert found.pop("domain") == DOMAIN
+        expected.pop("domain")
+    stored = {k: v for k, v in found.items() if k not in ("n_jobs", "verbose")}
+    assert {k: v for k, v in stored.items() if v != expected[k]} == {}
+    assert (found["n_jobs"], found["verbose"]) == (None, 0)  # what this machine may do is not in a file
+    assert clone(again).fit(X, y).score(X, y) > 0.5
+    again.save(tmp_path / "n")
+    assert (tmp_path / "n").read_bytes() == (tmp_path / "m").read_bytes()
+
+
+@pytest.mark.parametrize("bounds", [(-3, 120.5), None])
+@pytest.mark.filterwarnings("ignore::lumberjack.PrivacyLeakWarning")
+def test_a_regressor_comes_back(bounds, tmp_path):
+    X, _ = table()
+    X = X[["city", "age", "member"]].to_numpy(dtype=object)
+    domain = {"b": DOMAIN["city"], "a": (0, 100), "c": DOMAIN["member"]}
+    model = LumberjackRegressor(4.0, n_estimators=3, domain=domain, y_bounds=bounds).fit(X, X[:, 1])
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert isinstance(again, LumberjackRegressor)
+    assert not hasattr(again, "feature_names_in_")
+    assert again.y_bounds == bounds
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    again.save(tmp_path / "n")
+    assert (tmp_path / "n").read_bytes() == (tmp_path / "m").read_bytes()
+
+
+def test_categories_of_every_kind_come_back(tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 3, 2000), rng.integers(0, 2, 2000)]).astype(object)
+    domain = Domain(
+        {"i": Domain.categorical(np.arange(3)), "f": Domain.categorical([0.0, 1.0], missing=True)}
+    )
+    model = LumberjackClassifier(4.0, n_estimators=2, domain=domain, classes=[0, 1]).fit(X, X[:, 1])
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(load(tmp_path / "m").predict_proba(X), model.predict_proba(X))
+
+
+def test_a_model_with_seeded_noise_is_not_saved_by_accident(tmp_path):
+    model = classifier(random_state=42)
+    with pytest.warns(PrivacyLeakWarning, match="seeded"):
+        model.fit(*table())
+    with pytest.raises(ValueError, match="allow_seeded=True"):
+        model.save(tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
+    model.save(tmp_path / "m", allow_seeded=True)
+    again = load(tmp_path / "m")
+    assert SEEDED in again.guarantee_.caveats
+    assert again.random_state is None  # the seed stays at home
+    header, _ = fuzz_models.take_apart((tmp_path / "m").read_bytes())
+    assert "random_state" not in header["parameters"]
+
+
+def test_the_mark_of_an_inferred_domain_reaches_the_file(tmp_path):
+    X, y = table()
+    with pytest.warns(PrivacyLeakWarning):
+        domain = Domain.infer(X)
+    with pytest.warns(PrivacyLeakWarning, match="domain inferred"):
+        model = classifier(domain=domain).fit(X, y)
+    model.save(tmp_path / "m")
+    assert load(tmp_path / "m").domain_.inferred
+    domain.to_json(tmp_path / "d.json")
+    assert Domain.from_json(tmp_path / "d.json").inferred
+    assert not DOMAIN.inferred
+
+
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+def test_files_of_version_1_load_for_ever(kind):
+    """The golden files were written once, by the first version, and are never written again."""
+    expected = json.loads((GOLDEN / "expected-v1.json").read_text("utf-8"))
+    rows = pd.DataFrame(expected["rows"])
+    rows["since"] = pd.to_datetime(rows["since"])
+    rows["city"] = rows["city"].astype(object).where(rows["city"].notna(), None)
+    model = load(GOLDEN / f"{kind}-v1.lumberjack")
+    assert model.apply(rows).tolist() == expected[kind]["apply"]
+    assert (model.guarantee_.epsilon, model.guarantee_.delta) == (3.0, 1e-5)
+    assert model.guarantee_.verify() <= 1e-5
+    if kind == "classifier":
+        assert model.classes_.tolist() == expected[kind]["classes"] == ["größer", "kleiner", "nie"]
+        np.testing.assert_allclose(
+            model.predict_proba(rows), expected[kind]["predict_proba"], rtol=1e-12
+        )
+        assert (model.class_weight, model.feature_weights) == ({"nie": 0.5}, {"age": 2.0})
+    else:
+        np.testing.assert_allclose(model.predict(rows), expected[kind]["predict"], rtol=1e-12)
+        assert model.y_bounds == (0, 100)
+
+
+def test_every_field_of_a_tree_is_stored():
+    assert [name for name, _ in TREE_FIELDS] == [field.name for field in dataclasses.fields(Tree)]
+
+
+def test_fields_that_a_later_guarantee_adds_get_their_defaults(saved, tmp_path):
+    header, arrays = fuzz_models.take_apart(saved[0].read_bytes())
+    del header["guarantee"]["sum_noise"]
+    again = load_bytes(fuzz_models.put_together(header, arrays), tmp_path)
+    assert again.guarantee_ == saved[1].guarantee_
+    assert isinstance(again.guarantee_, Guarantee)
+
+
+def test_adult_fits_into_a_megabyte(tmp_path, monkeypatch):
+    folder = os.environ.get("LUMBERJACK_DATA") or str(Path(__file__).parents[2] / "shared" / "data")
+    if not Path(folder, "adult.parquet").is_file():
+        pytest.skip("no data: set LUMBERJACK_DATA to the folder with adult.parquet")
+    monkeypatch.setenv("LUMBERJACK_DATA", folder)
+    X, y, domain = fetch_adult()
+    model = LumberjackClassifier(1.0, domain=domain, classes=["<=50K", ">50K"], n_jobs=2).fit(X, y)
+    model.save(tmp_path / "adult")
+    assert (tmp_path / "adult").stat().st_size < 1_000_000
+
+
+# Hostile files
+
+
+class Payload:
+    def __reduce__(self):
+        return (os.system, ("touch owned",))
+
+
+def test_pickles_archives_and_other_files_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with zipfile.ZipFile("bomb", "w", zipfile.ZIP_DEFLATED) as bomb:
+        bomb.writestr("../../etc/passwd", bytes(10**7))
+    Path("pickle").write_bytes(pickle.dumps(Payload()))
+    Path("empty").write_bytes(b"")
+    Path("half").write_bytes(b"lumberjack")
+    Path("text").write_text("age,city\n1,Bonn\n")
+    for name in ("bomb", "pickle", "empty", "half", "text"):
+        with pytest.raises(ValueError, match=f"{name} is not a Lumberjack model file"):
+            load(name)
+    assert not Path("owned").exists()
+    with pytest.raises(FileNotFoundError):
+        load("nothing")
+
+
+def test_every_single_flipped_bit_is_noticed(saved, tmp_path):
+    data = saved[0].read_bytes()
+    for at in {*range(60), *range(60, len(data), 97), *range(len(data) - 40, len(data))}:
+        flipped = bytearray(data)
+        flipped[at] ^= 1 << (at % 8)
+        with pytest.raises(ValueError, match="model file"):
+            load_bytes(bytes(flipped), tmp_path)
+
+
+def test_a_file_that_is_cut_off_anywhere_is_refused(saved, tmp_path):
+    data = saved[0].read_bytes()
+    for end in {*range(60), *range(60, len(data), 211), len(data) - 1}:
+        with pytest.raises(ValueError, match="model file"):
+            load_bytes(data[:end], tmp_path)
+    with pytest.raises(ValueError, match="digest"):
+        load_bytes(data + b"\0", tmp_path)
+
+
+def test_a_later_format_asks_for_an_update(saved, tmp_path):
+    header, arrays = fuzz_models.take_apart(saved[0].read_bytes())
+    with pytest.raises(ValueError, match="format 2, this version reads 1: update"):
+        load_bytes(fuzz_models.put_together(header, arrays, version=2), tmp_path)
+
+
+def with_arrays(data, **changes):
+    """The file with single numbers changed: ``name=(place, number)``."""
+    header, arrays = fuzz_models.take_apart(data)
+    arrays, place = bytearray(arrays), 0
+    for name, kind, shape in header["arrays"]:
+        width = np.dtype(kind).itemsize
+        if name in changes:
+            at, number = changes[name]
+            at = place + width * (at % int(np.prod(shape)))
+            arrays[at : at + width] = np.array([number]).astype(kind).tobytes()
+        place += width * int(np.prod(shape))
+    return fuzz_models.put_together(header, bytes(arrays))
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"left": (0, 0)}, "does not lead down"),  # a cycle of one
+        ({"left": (1, -1)}, "does not lead down"),  # back to the root
+        ({"left": (0, 30_000)}, "does not lead down"),  # out of the tree
+        ({"left": (0, -7)}, "does not lead down"),
+        ({"left": (0, 3)}, "no parent or several"),
+        ({"feature": (0, 3)}, "column that does not exist"),
+        ({"feature": (0, -2)}, "column that does not exist"),
+        ({"feature": (0, -1)}, "one proper value each"),
+        ({"left": (-1, 99)}, "numbered one by one"),
+        ({"missing_left": (0, 2)}, "do not fit"),
+        ({"cut": (0, -1)}, "do not fit"),
+        ({"nodes": (0, -5)}, "number of trees"),
+        ({"nodes": (0, 5)}, "as long as it says"),
+    ],
+)
+def test_trees_that_are_none_are_refused(saved, tmp_path, changes, why):
+    with pytest.raises(ValueError, match=why):
+        load_bytes(with_arrays(saved[0].read_bytes(), **changes), tmp_path)
+
+
+def change(data, keys, value):
+    header, arrays = fuzz_models.take_apart(data)
+    place = header
+    for key in keys[:-1]:
+        place = place[key]
+    place[keys[-1]] = value
+    return fuzz_models.put_together(header, arrays)
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "why"),
+    [
+        (["arrays", 0, 2], [2**62], "longer than the file"),
+        (["arrays", 5, 2], [2**40, 2**40], "longer than the file"),
+        (["arrays", 1, 2], [3], "holds more than its header says"),
+        (["arrays", 1, 1], "|O", "no proper type"),
+        (["arrays", 1, 1], "<f8", "longer than the file"),
+        (["arrays", 1, 2], [-1], "no proper type or shape"),
+        (["arrays", 1, 2], [True], "no proper type or shape"),
+        (["arrays", 1, 0], "../../etc/passwd", "arrays of a forest"),
+        (["extra"], 1, "other fields"),
+        (["estimator"], "os.system", "does not fit the guarantee"),
+        (["estimator"], "regressor", "does not fit the guarantee"),
+        (["guarantee", "epsilon"], 0.1, "epsilon is not that of the guarantee"),
+        (["guarantee", "n_estimators"], 10**9, "number of trees"),
+        (["parameters", "random_state"], 0, "not plain"),
+        (["parameters", "n_jobs"], 10**6, "not plain"),
+        (["parameters", "leaf"], [1], "not plain"),
+        (["parameters", "hook"], "os.system", "unknown parameters: hook"),
+        (["parameters", "class_weight"], [[True, "x"]], "pairs of a label and a number"),
+        (["parameters", "class_weight"], "heavy", "class_weight must be"),
+        (["parameters", "feature_weights"], {"none": 1}, "outside the domain"),
+        (["parameters", "feature_weights"], ["x"], "must be numbers"),
+        (["columns"], ["age", "city"], "columns are not those"),
+        (["columns"], ["age", "city", "age"], "columns are not those"),
+        (["classes", "labels"], [True, False], "not sorted"),
+        (["classes", "labels"], [False], "one proper value each"),
+        (["classes", "type"], "object_", "list of labels"),
+        (["domain", "columns", 0, "low"], 1e308, "finite bounds"),
+        (["domain", "columns", 0, "name"], "\ud800", "no Unicode"),
+        (["domain", "extra"], 1, "not spelled"),
+    ],
+)
+def test_headers_that_contradict_the_file_are_refused(saved, tmp_path, keys, value, why):
+    with pytest.raises(ValueError, match=why):
+        load_bytes(change(saved[0].read_bytes(), keys, value), tmp_path)
+
+
+def test_a_tree_deeper_than_promised_is_refused(saved, tmp_path):
+    """Depth is what the number of queries, and so the price, rests on."""
+    header, arrays = fuzz_models.take_apart(saved[0].read_bytes())
+    header["guarantee"]["max_depth"] = header["parameters"]["max_depth"] = 3
+    with pytest.raises(ValueError, match="deeper than the guarantee says"):
+        load_bytes(fuzz_models.put_together(header, arrays), tmp_path)
+
+
+def with_header(text, arrays=b""):
+    body = struct.pack("<16sII", b"lumberjack model", 1, len(text)) + text + arrays
+    return body + hashlib.sha256(body).digest()
+
+
+MILLION = 10**6
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[" * MILLION,
+        b"[" + b"[]," * MILLION + b"[]]",
+        b"{" + b",".join(b'"%d":{}' % i for i in range(200_000)) + b"}",
+        b'["' + b"\\ud83d\\ude00" + b"a" * MILLION + b'"]',
+        b"9" * MILLION,
+        b"[" + b"-9," * MILLION + b"1]",
+        b'{"a":1,"a":1}',
+        b"NaN",
+        b"\xff\xfe",
+        b"",
+    ],
+    ids=[
+        "deep",
+        "lists",
+        "objects",
+        "wide text",
+        "long number",
+        "numbers",
+        "twice",
+        "nan",
+        "bytes",
+        "none",
+    ],
+)
+def test_headers_that_ask_for_too_much_are_refused_in_little_memory(text, tmp_path):
+    data = with_header(text)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="not a sound model file"):
+            load_bytes(data, tmp_path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= 10 * len(data) + 33 * 2**20
+
+
+def test_labels_and_trees_that_multiply_memory_are_refused(saved, tmp_path):
+    data = saved[0].read_bytes()
+    labels = sorted(["x" * 20_000, *(f"{i:04d}" for i in range(5000))])
+    bomb = change(data, ["classes"], {"type": "str", "labels": labels})
+    header, _ = fuzz_models.take_apart(data)
+    n = 200_000
+    for entry, shape in zip(header["arrays"], [[n], [n], [n], [n], [n], [n, 2]], strict=True):
+        entry[1], entry[2] = "<i2", shape
+    header["guarantee"]["n_estimators"] = header["parameters"]["n_estimators"] = n
+    arrays = [
+        np.ones(n),
+        -np.ones(n),
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros(n),
+        np.ones(2 * n),
+    ]
+    trees = fuzz_models.put_together(header, b"".join(a.astype("<i2").tobytes() for a in arrays))
+    for hostile in (bomb, trees):
+        tracemalloc.start()
+        try:
+            with pytest.raises(ValueError, match="far more memory"):
+                load_bytes(hostile, tmp_path)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak <= 10 * len(hostile) + 33 * 2**20
+
+
+def test_a_large_sound_file_needs_less_than_ten_times_its_size(saved, tmp_path):
+    """One long tree: the shape in which the checks need most memory for a node."""
+    header, _ = fuzz_models.take_apart(saved[0].read_bytes())
+    splits = 300_000
+    n = 2 * splits + 1
+    feature = np.tile([0, -1], splits + 1)[:n]
+    feature[-1] = -1
+    node = np.arange(n)
+    left = np.where(feature < 0, (node - 1) // 2, node + 1)
+    left[-1] = splits
+    zeros = np.zeros(n)
+    arrays = [np.array([n]), feature, zeros, zeros, left, np.ones((splits + 1, 2))]
+    kinds = ["<i4", "<i2", "<i2", "<i2", "<i4", "<i2"]
+    header["arrays"] = [
+        [entry[0], kind, list(a.shape)]
+        for entry, kind, a in zip(header["arrays"], kinds, arrays, strict=True)
+    ]
+    for name, value in {"n_estimators": 1, "max_depth": 10**6}.items():
+        header["guarantee"][name] = header["parameters"][name] = value
+    raw = b"".join(a.astype(kind).tobytes() for kind, a in zip(kinds, arrays, strict=True))
+    data = fuzz_models.put_together(header, raw)
+    tracemalloc.start()
+    try:
+        model = load_bytes(data, tmp_path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert model.forest_.trees[0].n_leaves == splits + 1
+    assert peak <= 10 * len(data)
+
+
+def test_two_thousand_mutated_files():
+    reasons = fuzz_models.fuzz(2000, seed=20260101)
+    assert sum(reasons.values()) == 2000
+    assert len(reasons) > 40  # mutants reach checks of every kind
+    assert 20 < reasons[None] < 400
+
+
+# Writing
+
+
+def test_a_full_disk_leaves_the_old_file_and_no_other(saved, tmp_path, monkeypatch):
+    path = tmp_path / "model.lumberjack"
+    path.write_bytes(b"old")
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(lumberjack.files.os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        saved[1].save(path)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_interrupt_while_writing_leaves_nothing(tmp_path):
+    def interrupted():
+        with lumberjack.files.open_to_write(tmp_path / "file") as file:
+            file.write(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_saving_replaces_a_file_and_follows_a_link(saved, tmp_path):
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    saved[1].save(link)
+    assert link.is_symlink()
+    assert target.read_bytes() == saved[0].read_bytes()
+    with pytest.raises(IsADirectoryError):
+        saved[1].save(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        saved[1].save(tmp_path / "no" / "model")
+
+
+def test_devices_are_written_as_they_are(saved):
+    saved[1].save("/dev/null")
+    with pytest.raises(OSError, match="No space"):
+        saved[1].save("/dev/full")

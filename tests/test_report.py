@@ -1,0 +1,254 @@
+"""The report: true, complete, safe to open, and readable in a real browser."""
+
+import hashlib
+import re
+import shutil
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lumberjack import Domain, LumberjackClassifier, LumberjackRegressor, load
+from lumberjack.guarantee import DOMAIN_INFERRED, SEEDED
+from lumberjack.page import render
+from lumberjack.report import NOT_COVERED, describe
+
+DOMAIN = Domain(
+    {
+        "age": (0, 100),
+        "city": [f"city number {i}" for i in range(60)],
+        "since": (pd.Timestamp("2020-01-01"), pd.Timestamp("2024-01-01")),
+        "member": [False, True],
+    }
+)
+
+
+def table(n=4000):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.uniform(0, 100, n),
+            "city": rng.choice(DOMAIN["city"].categories, n),
+            "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 1400, n), "D"),
+            "member": rng.random(n) < 0.5,
+        }
+    )
+    return frame, (frame["age"] > 50) ^ frame["member"]
+
+
+def fitted(cls=LumberjackClassifier, **settings):
+    X, y = table()
+    given = {"classes": [False, True]} if cls is LumberjackClassifier else {"y_bounds": (0, 1)}
+    model = cls(4.0, **{"n_estimators": 6, "domain": DOMAIN, **given, **settings})
+    return model.fit(X, y if cls is LumberjackClassifier else y.astype(float))
+
+
+MODELS = {
+    "counts": lambda: fitted(),
+    "regression": lambda: fitted(LumberjackRegressor),
+    "paper": lambda: fitted(leaf="exponential", accounting="paper"),
+    "caveats": lambda: fitted(domain=None, classes=None, random_state=0, rows_per_person=3),
+    "stump": lambda: fitted(threshold=1e6, n_estimators=1),
+}
+
+
+@pytest.fixture(scope="module")
+def models():
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {name: make() for name, make in MODELS.items()}
+
+
+# What it says
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_text_and_page_say_the_same(models, name):
+    model = models[name]
+    text, page = model.privacy_report(), Page(render(describe(model)))
+    assert repr(text) == str(text)  # a notebook shows lines, not \n
+    g = model.guarantee_
+    for number in (g.epsilon, g.delta):
+        assert f"{number:g}" in text
+        assert f"{number:g}" in page.text
+    for said in (g.theorem, f"{g.threshold:.6g}", f"{g.verify():.8g}", *NOT_COVERED, *model.domain_):
+        assert said in text
+        assert said in page.text
+    for caveat in g.caveats:
+        assert f"CAVEAT: {caveat}" in text
+        assert caveat in page.red
+    assert ("No caveats." in text) == ("No caveats." in page.text) == (not g.caveats)
+
+
+def test_a_report_shows_numbers_that_can_be_checked(models):
+    model = models["counts"]
+    found = describe(model)
+    g = model.guarantee_
+    structure, leaves = (
+        g.queries_per_record / g.threshold_noise**2,
+        g.counts_per_record / g.leaf_noise**2,
+    )
+    assert found.budget[0].share == pytest.approx(structure / (structure + leaves))
+    assert sum(part.share for part in found.failure) == pytest.approx(1)
+    assert found.leaves == tuple(len(values) for values in model.forest_.values)
+    assert found.sizes == tuple(np.concatenate(model.forest_.values).sum(axis=1))
+    assert found.size_noise == pytest.approx(g.leaf_noise * 2**0.5)
+    assert {part.name for part in found.importance[:2]} == {"age", "member"}
+    assert found.to_dict()["guarantee"]["epsilon"] == 4.0
+    assert "98.2%" in found.in_words()[1]  # e^4 / (1 + e^4)
+
+
+def test_inferred_parts_are_red(models):
+    page = Page(render(describe(models["caveats"])))
+    assert DOMAIN_INFERRED in page.red
+    assert SEEDED in page.red
+    assert "read off the data" in page.red
+    assert "person with up to 3 rows" in page.text
+
+
+def test_a_promise_that_does_not_hold_is_red(models):
+    import dataclasses
+
+    model = models["counts"]
+    wrong = dataclasses.replace(model.guarantee_, leaf_noise=1.0)
+    from types import SimpleNamespace
+
+    liar = SimpleNamespace(**{**vars(model), "guarantee_": wrong})
+    found = describe(liar)
+    assert not found.holds
+    assert "DOES NOT HOLD" in found.text()
+    assert "do not keep the promise" in Page(render(found)).red
+
+
+def test_the_file_is_named_by_its_fingerprint(models, tmp_path):
+    models["counts"].save(tmp_path / "m")
+    digest = hashlib.sha256((tmp_path / "m").read_bytes()).hexdigest()
+    found = describe(load(tmp_path / "m"), digest)
+    assert digest in found.text()
+    assert digest in render(found)
+    assert render(found) == render(describe(load(tmp_path / "m"), digest))  # no date, no chance
+
+
+# What it must not do
+
+
+class Page(HTMLParser):
+    """Text of a page, what of it is in red boxes, its tags, and whether they close properly."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.text, self.red, self.tags, self.open, self.attributes = "", "", [], [], []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in ("meta", "rect", "link"):
+            self.open.append((tag, dict(attrs).get("class", "")))
+
+    def handle_endtag(self, tag):
+        if tag not in ("rect",):
+            assert self.open.pop()[0] == tag
+
+    def handle_data(self, data):
+        if not any(tag == "style" for tag, _ in self.open):
+            self.text += data
+        if any("bad" in kind for _, kind in self.open):
+            self.red += data
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_page_needs_nothing_and_runs_nothing(models, name):
+    html = render(describe(models[name]))
+    page = Page(html)
+    assert not {"script", "link", "img", "iframe", "object", "base", "form"} & set(page.tags)
+    assert not re.search(r"https?:|url\(|@import|javascript:", html)
+    assert not [key for key, _ in page.attributes if key.startswith("on") or key in ("src", "href")]
+    assert page.tags.count("h1") == 1
+    assert page.tags.count("h2") == 9
+
+
+def test_hostile_names_stay_text():
+    evil = '"><script>alert(1)</script><b onmouseover=alert(2) x="'
+    X, y = table(2000)
+    X = X.rename(columns={"age": evil})[[evil, "member"]]
+    domain = Domain({evil: (0, 100), "member": [False, True]})
+    labels = np.where(y, evil, "[red]fine[/red]")
+    model = LumberjackClassifier(4.0, n_estimators=2, domain=domain, classes=[evil, "[red]fine[/red]"])
+    page = Page(render(describe(model.fit(X, labels))))
+    assert "script" not in page.tags
+    assert "b" not in page.tags
+    assert evil in page.text
+    assert "[red]fine[/red]" in page.text
+
+
+# In a real browser
+
+
+@pytest.fixture(scope="module")
+def browser():
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
+    if program is None:
+        pytest.skip("no Chromium: apt install chromium")
+    with api.sync_playwright() as play:
+        started = play.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(1100, "light"), (360, "dark"), (360, "light"), (1100, "dark")]
+)
+def test_in_a_browser(models, browser, tmp_path, name, width, scheme):
+    """No error in the console, no sideways scrolling, and nothing that axe finds inaccessible."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+    path = tmp_path / "report.html"
+    path.write_text(render(describe(models[name])), "utf-8")
+    page = browser.new_page(
+        viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=False
+    )
+    try:
+        said, asked = [], []
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(path.as_uri())
+        page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        assert said == []
+        assert asked == [path.as_uri()]
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        cut_off = """[...document.querySelectorAll('svg')].flatMap(svg => {
+            const box = svg.getBoundingClientRect();
+            return [...svg.querySelectorAll('text')].filter(t => {
+                const r = t.getBoundingClientRect();
+                return r.left < box.left - 1 || r.right > box.right + 1 || r.top < box.top - 1
+                    || r.bottom > box.bottom + 1 || r.height < 10;
+            }).map(t => t.textContent);
+        })"""
+        assert page.evaluate(cut_off) == []
+        dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert dark == ("rgb(18, 23, 30)" if scheme == "dark" else "rgb(255, 255, 255)")
+    finally:
+        page.close()
+    # axe is a script, which the page's own policy would not let run.
+    page = browser.new_page(
+        viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True
+    )
+    try:
+        page.goto(path.as_uri())
+        page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        found = axe.Axe().run(page)
+        assert [v["id"] for v in found.response["violations"]] == []
+        checked = {rule["id"] for rule in found.response["passes"]}
+        assert {"color-contrast", "document-title", "svg-img-alt", "heading-order"} <= checked
+    finally:
+        page.close()
