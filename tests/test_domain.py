@@ -174,3 +174,9 @@ def test_only_types_that_tell_everything_are_public():
         np.array([[1.0]]),
     ):
         assert Domain._infer(private)[1]
+
+
+def test_categories_beyond_any_float_are_told_apart():
+    domain = Domain({"c": Domain.categorical([0, 1, 10**400])})
+    assert domain.encode(np.array([[0], [1], [7]])).ravel().tolist() == [0, 1, OTHER]
+    assert domain.encode(np.array([[10**400]], dtype=object)).ravel().tolist() == [2]

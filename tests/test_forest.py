@@ -589,3 +589,12 @@ def test_toy_data():
     X, y, domain = make_toy(scale=1000)
     model = LumberjackClassifier(2.0, n_estimators=25, domain=domain, classes=[0, 1, 2], leaf="majority")
     assert model.fit(X, y).score(X, y) > 0.9
+
+
+def test_one_label_does_not_change_how_others_are_read():
+    """2^53 + 1 becomes 2^53 as a float: a single float among integers must not make it so."""
+    rng = np.random.default_rng(0)
+    X, y = rng.random((4000, 1)), [2**53 + 1] * 3999 + [float(2**53)]
+    settings = {"domain": {"a": (0, 1)}, "classes": [2**53, 2**53 + 1], "n_estimators": 2}
+    model = LumberjackClassifier(8.0, splits="random", **settings).fit(X, y)
+    assert model.predict(X[:1])[0] == 2**53 + 1

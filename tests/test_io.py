@@ -523,3 +523,53 @@ def test_devices_are_written_as_they_are(saved):
     saved[1].save("/dev/null")
     with pytest.raises(OSError, match="No space"):
         saved[1].save("/dev/full")
+
+
+def loaded_with(data, tmp_path, **guarantee):
+    header, arrays = fuzz_models.take_apart(data)
+    header["guarantee"].update(guarantee)
+    for name in set(guarantee) & set(header["parameters"]):
+        header["parameters"][name] = guarantee[name]
+    return load_bytes(fuzz_models.put_together(header, arrays), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {"leaf": "none", "counts_per_record": 0, "leaf_noise": None},  # leaves that nobody pays for
+        {"leaf": "prefixes"},
+        {"method": "gaussian", "cutoff": None, "cut": -1},
+        {"leaf": "majority"},  # but its leaves hold counts
+        {"queries_per_record": -1},
+        {"counts_per_record": 2**62},
+        {"threshold_noise": -1.0},
+        {"leaf_noise": -1.0},
+        {"cutoff": -1.0},
+        {"threshold": 1e308},
+        {"delta": 5e-324},
+    ],
+)
+def test_claims_that_contradict_the_model_or_all_sense_are_refused(saved, tmp_path, claim):
+    with pytest.raises(ValueError, match="not a sound model file"):
+        loaded_with(saved[0].read_bytes(), tmp_path, **claim)
+
+
+def test_parameters_that_the_guarantee_is_about_must_be_there(saved, tmp_path):
+    for name in ("epsilon", "leaf", "max_depth"):
+        header, arrays = fuzz_models.take_apart(saved[0].read_bytes())
+        del header["parameters"][name]
+        with pytest.raises(ValueError, match="lacks parameters"):
+            load_bytes(fuzz_models.put_together(header, arrays), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (["columns"], "ab"),
+        (["columns"], {"a": 1}),
+        (["parameters", "feature_weights"], [10**400, 1, 1]),
+    ],
+)
+def test_headers_of_the_wrong_kind_are_refused(saved, tmp_path, keys, value):
+    with pytest.raises(ValueError, match="not a sound model file"):
+        load_bytes(change(saved[0].read_bytes(), keys, value), tmp_path)

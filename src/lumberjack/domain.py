@@ -107,7 +107,7 @@ class Categorical:
     def _lookup(self) -> tuple[int, Codes] | None:
         """Codes by value - least value, for categories that are integers not too far apart."""
         numbers_only = [c for c in self.categories if not isinstance(c, str)]
-        if not all(float(c).is_integer() and abs(c) < 2**53 for c in numbers_only):
+        if not all(abs(c) < 2**53 and float(c).is_integer() for c in numbers_only):
             return None  # beyond 2^53 a float may equal an integer that it is not
         values = [int(c) for c in numbers_only]
         least = min(values, default=0)

@@ -421,6 +421,9 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
         bits = Bits(seed_from(self.random_state))
         X = read_table(X)
         learned, domain, features, caveats = self._columns(X)
+        if classes is not None and isinstance(y, list | tuple):
+            # One by one, like rows: a stray value must not change how others are read.
+            y = np.array(y, dtype=object)
         labels = read_target(y)
         known, target = encode_labels(labels, classes)
         caveats += [CLASSES_INFERRED] if self.classes is None else []
@@ -635,7 +638,7 @@ def load(path: str | os.PathLike[str]) -> LumberjackClassifier | LumberjackRegre
         model._weights(stored.learned["domain_"])
         if isinstance(model, LumberjackClassifier):
             model._check_class_weight()
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} is not a sound model file: {error}") from None
     for name, value in stored.learned.items():
         setattr(model, name, value)

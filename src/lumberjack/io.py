@@ -46,6 +46,7 @@ TREE_FIELDS = (
 _STORED_TYPES = ("<i2", "<i4", "<i8", "<f8")  # the first that holds all values exactly
 # Not stored: the seed, with which noise can be removed, and what is for this machine to decide.
 _AT_HOME = ("random_state", "n_jobs", "verbose")
+_NEEDED = ("epsilon", "delta", "n_estimators", "max_depth", "accounting", "rows_per_person")
 _LABEL_TYPES = ("bool", "int64", "float64", "str", "object")
 
 # Python objects need more memory than their text. A file may ask for this much in all.
@@ -287,14 +288,15 @@ def _read_arrays(data: bytes, listed: Any, place: int) -> dict[str, NDArray[Any]
 def _restore(header: dict[str, Any], arrays: dict[str, NDArray[Any]], size: int) -> Stored:
     kind = header["estimator"]
     guarantee = _restore_guarantee(header["guarantee"])
-    if kind not in ("classifier", "regressor") or (kind == "regressor") != (guarantee.leaf == "mean"):
+    leaves = {"classifier": ("counts", "majority", "exponential"), "regressor": ("mean",)}
+    if guarantee.leaf not in leaves.get(kind, ()) or guarantee.method != "sparse":
         raise ValueError("the estimator does not fit the guarantee")
     domain = Domain.from_dict(header["domain"])
     if domain.to_dict() != header["domain"]:
         raise ValueError("its domain is not spelled as it should be")
     learned: dict[str, Any] = {"n_features_in_": len(domain), "domain_": domain, "guarantee_": guarantee}
     if header["columns"] is not None:
-        if sorted(header["columns"]) != sorted(domain):
+        if not isinstance(header["columns"], list) or sorted(header["columns"]) != sorted(domain):
             raise ValueError("its columns are not those of its domain")
         learned["feature_names_in_"] = np.array(header["columns"], dtype=object)
     if kind == "classifier":
@@ -328,7 +330,19 @@ def _restore_guarantee(found: dict[str, Any]) -> Guarantee:
         for field in dataclasses.fields(Guarantee)
         if field.default is not dataclasses.MISSING
     }
-    return Guarantee.from_json(json.dumps({**added, **found}))
+    guarantee = Guarantee.from_json(json.dumps({**added, **found}))
+    # Numbers that no fit could have: what reads the promise need not be ready for them.
+    noises = (guarantee.threshold_noise, guarantee.leaf_noise, guarantee.sum_noise, guarantee.sum_bound)
+    counts = (guarantee.queries_per_record, guarantee.counts_per_record, guarantee.rows_per_person)
+    if (
+        not all(v is None or 0 < v < 2**52 for v in noises)
+        or not all(1 <= v < 2**52 for v in counts)
+        or not 0 <= (guarantee.cutoff or 0) < 2**52
+        or not abs(guarantee.threshold) < 2**52
+        or not 1e-300 < guarantee.delta < 1
+    ):
+        raise ValueError("its guarantee holds numbers that make no sense")
+    return guarantee
 
 
 def _restore_classes(found: dict[str, Any]) -> NDArray[Any]:
@@ -377,6 +391,9 @@ def _restore_parameters(found: Any, domain: Domain, guarantee: Guarantee) -> dic
         if name in promised and not optional and (value != promised[name] or isinstance(value, bool)):
             raise ValueError(f"{name} is not that of the guarantee")
         parameters[name] = value
+    missing = [name for name in _NEEDED if name not in parameters]
+    if missing or (guarantee.leaf != "mean" and "leaf" not in parameters):
+        raise ValueError("it lacks parameters that the guarantee is about")
     return parameters
 
 
@@ -390,8 +407,10 @@ def _restore_forest(
         raise ValueError("its number of trees is not that of the guarantee")
     if lengths != {sum(nodes.tolist())}:
         raise ValueError("its trees are not as long as it says")
-    if values.shape != (int(np.sum(arrays["feature"] == LEAF)), n_values) or not _finite(values):
+    if values.shape != (int(np.sum(arrays["feature"] == LEAF)), n_values) or not _sensible(values):
         raise ValueError("its leaves do not hold one proper value each")
+    if guarantee.leaf in ("majority", "exponential") and not _one_hot(values):
+        raise ValueError("its leaves do not hold one label each")
     fields = {name: _widen(name, arrays[name], np.dtype(kind)) for name, kind in TREE_FIELDS}
     values = values.astype(np.float64)
     trees, released, first, first_leaf = [], [], 0, 0
@@ -406,8 +425,13 @@ def _restore_forest(
     return Forest(tuple(trees), tuple(released), Features.of(domain).categorical)
 
 
-def _finite(values: NDArray[Any]) -> bool:
-    return values.dtype.kind != "f" or bool(np.isfinite(values).all())
+def _sensible(values: NDArray[Any]) -> bool:
+    """Whether these can be noisy counts or sums: finite, and exact as floats."""
+    return bool(values.min(initial=0) >= -(2**53) and values.max(initial=0) <= 2**53)
+
+
+def _one_hot(values: NDArray[Any]) -> bool:
+    return bool(((values == 0) | (values == 1)).all() and (values.sum(axis=1) == 1).all())
 
 
 def _widen(name: str, array: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:

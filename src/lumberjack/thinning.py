@@ -52,8 +52,7 @@ class Thinning:
     Attributes
     ----------
     small : int
-        Nodes of fewer rows are left asleep. It depends on public numbers alone, and only speed depends
-        on it.
+        Nodes of fewer rows are left asleep. Only speed depends on it.
 
     Formal guarantees
     -----------------
