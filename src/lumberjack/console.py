@@ -152,7 +152,10 @@ def run(command: Callable[[], Any]) -> int:
         warnings.simplefilter("always", PrivacyLeakWarning)
         warnings.showwarning = lambda message, *_, **__: say(f"Warning: {message}", "yellow")
         try:
-            command()
+            try:
+                command()
+            finally:
+                sys.stdout.flush()  # here, where a reader that has gone can be dealt with
         except SystemExit as error:
             return error.code if isinstance(error.code, int) else STOPPED if error.code else 0
         except KeyboardInterrupt:
