@@ -5,7 +5,6 @@ which are public, and never anything about the data.
 """
 
 import importlib
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
@@ -82,15 +81,15 @@ def progress(title: str, unit: str, total: int, verbose: int) -> Iterator[Advanc
 
 
 class _Announcement(event.Listener):
-    """Say once that compiling has begun, and when it is over how long it took."""
+    """Say once that compiling has begun."""
 
     def __init__(self, title: str) -> None:
-        self.title, self.begun = title, 0.0
+        self.title, self.said = title, False
 
     def on_start(self, event: Any) -> None:
-        if not self.begun:
-            self.begun = time.perf_counter()
-            print(f"[{self.title}] compiling for this machine, once (about 20 seconds) ...", flush=True)
+        if not self.said:
+            self.said = True
+            print(f"[{self.title}] compiling for this machine, once (up to a minute) ...", flush=True)
 
     def on_end(self, event: Any) -> None:
         """Nothing: one line is enough."""

@@ -62,7 +62,7 @@ class Thinning:
     """
 
     def __init__(self, coin: ThresholdCoin, height: int) -> None:
-        self.coin, self.height = coin, height
+        self.coin = coin
         limit = min(coin.largest, max(math.ceil(coin.threshold), coin.cut)) + 1
         q = np.arange(limit + 1, dtype=np.float64)
         p = 0.5 * erfc((coin.threshold - q) / (coin.sigma * math.sqrt(2)))
