@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import itertools
 import math
 import pickle
 import pickletools
@@ -131,7 +132,7 @@ class Untouchable:
         ({"max_depth": 1.5}, TypeError, "max_depth must be a whole number"),
         ({"threshold": 2}, ValueError, "threshold must be at least"),
         ({"structure_share": 1}, ValueError, "structure_share must lie strictly between"),
-        ({"splits": "guided"}, ValueError, "not available yet"),
+        ({"accounting": "paper"}, ValueError, 'splits="guided" needs accounting="joint"'),
         ({"splits": "magic"}, ValueError, "splits must be 'guided' or 'random', got 'magic'"),
         ({"leaf": "mean"}, ValueError, "leaf must be 'counts', 'majority' or 'exponential', got 'mean'"),
         ({"leaf": "exponential"}, ValueError, 'needs accounting="paper"'),
@@ -140,7 +141,11 @@ class Untouchable:
         ({"class_weight": {"no": -1}}, ValueError, "class_weight must hold numbers"),
         ({"domain": 3}, TypeError, "domain must be a Domain, a dict or None, got int"),
         ({"rows_per_person": 0}, ValueError, "rows_per_person must be at least 1"),
-        ({"rows_per_person": 2, "accounting": "paper"}, ValueError, 'needs accounting="joint"'),
+        (
+            {"rows_per_person": 2, "splits": "random", "accounting": "paper"},
+            ValueError,
+            'needs accounting="joint"',
+        ),
         ({"random_state": "x"}, ValueError, "seed"),
         ({"classes": []}, ValueError, "classes must be all strings or all numbers"),
         ({"classes": [0, "1"]}, ValueError, "classes must be all strings or all numbers"),
@@ -252,7 +257,9 @@ def test_inference_is_a_caveat_for_each_thing_inferred():
         regressor = LumberjackRegressor(domain=DOMAIN).fit(frame, frame["age"])
     assert regressor.guarantee_.caveats == (BOUNDS_INFERRED,)
     assert classifier().fit(frame, y).guarantee_.caveats == ()
-    assert classifier(accounting="paper").fit(frame, y).guarantee_.caveats == (NOT_PROVED,)
+    assert classifier(splits="random", accounting="paper").fit(frame, y).guarantee_.caveats == (
+        NOT_PROVED,
+    )
 
 
 def test_types_that_tell_everything_need_no_caveat():
@@ -270,6 +277,7 @@ def test_paper_settings():
         "epsilon": 2.0,
         "domain": DOMAIN,
         "n_estimators": 30,
+        "splits": "random",
         "leaf": "exponential",
         "accounting": "paper",
         "structure_share": 0.75,
@@ -498,29 +506,36 @@ def reachable(thing, path="model", seen=None):
 
 
 @ignore_leaks
-@pytest.mark.parametrize("kind", ["counts", "majority", "exponential", "mean"])
-def test_neighbours_with_the_same_noise_differ_in_released_values_only(kind):
+@pytest.mark.parametrize(
+    ("kind", "splits"),
+    [
+        *itertools.product(["counts", "majority", "mean"], ["guided", "random"]),
+        ("exponential", "random"),
+    ],
+)
+def test_neighbours_with_the_same_noise_differ_in_released_values_only(kind, splits):
     """A planted record must not show in any attribute but the noisy values and the splits they chose."""
     frame, y = table(3000)
     more = pd.concat([frame, pd.DataFrame({"age": [99.123456], "city": ["Trier"], "member": [True]})])
     if kind == "mean":
         model = LumberjackRegressor(
-            4.0, domain=DOMAIN, y_bounds=(0, 100), n_estimators=4, random_state=3
+            4.0, domain=DOMAIN, y_bounds=(0, 100), splits=splits, n_estimators=4, random_state=3
         )
         y, y_more = frame["age"], more["age"]
     else:
         accounting = "paper" if kind == "exponential" else "joint"
-        model = seeded_classifier(leaf=kind, accounting=accounting, n_estimators=4)
+        model = seeded_classifier(leaf=kind, splits=splits, accounting=accounting, n_estimators=4)
         y_more = np.append(y, "yes")
     one, two = clone(model).fit(frame, y), clone(model).fit(more, y_more)
     assert vars(one).keys() == vars(two).keys()
     fitted = {name for name in vars(one) if name.endswith("_")}
-    assert fitted <= {"forest_", "guarantee_", "domain_", "classes_", "targets_"} | {
+    assert fitted <= {"forest_", "guarantee_", "domain_", "classes_", "targets_", "calibration_"} | {
         "n_features_in_",
         "feature_names_in_",
     }
+    calibrated = splits == "guided" and kind in ("counts", "mean")
     for name in vars(one):
-        if name != "forest_":
+        if name != "forest_" and not (calibrated and name == "calibration_"):
             assert pickle.dumps(getattr(one, name)) == pickle.dumps(getattr(two, name)), name
     assert one.guarantee_ == two.guarantee_
     kinds = {type(v) for _, v in reachable(one)}

@@ -47,7 +47,7 @@ def fitted(cls=LumberjackClassifier, **settings):
 MODELS = {
     "counts": lambda: fitted(),
     "regression": lambda: fitted(LumberjackRegressor),
-    "paper": lambda: fitted(leaf="exponential", accounting="paper"),
+    "paper": lambda: fitted(leaf="exponential", splits="random", accounting="paper"),
     "caveats": lambda: fitted(domain=None, classes=None, random_state=0, rows_per_person=3),
     "stump": lambda: fitted(threshold=1e6, n_estimators=1),
 }

@@ -288,7 +288,7 @@ class Guarantee:
         if self.guided_levels:
             lines.append(
                 f"  choices     {self.guided_levels} guided levels: "
-                f"exponent {self.choice_exponent:.6g}, range {self.choice_range:g}, "
+                f"exponent {self.choice_exponent or 0:.6g}, range {self.choice_range or 0:g}, "
                 f"{self.choices_per_record} a row"
             )
         if self.leaf_noise is not None:
@@ -404,7 +404,10 @@ def plan(
     splits = ("random" if accounting == "paper" else "guided") if splits is None else splits
     _check_option("splits", splits, get_args(Splits))
     if splits == "guided" and accounting == "paper":
-        raise ValueError('accounting="paper" prices random splits only; use splits="random"')
+        raise ValueError(
+            'splits="guided" needs accounting="joint": the paper prices random splits only; '
+            'use splits="random"'
+        )
     if structure_share is None:
         structure_share = 0.75 if accounting == "paper" else 0.65 if splits == "guided" else 0.5
     check_share("structure_share", structure_share)

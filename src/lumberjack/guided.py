@@ -5,9 +5,9 @@ proportional to weight * exp(lambda * score). Deeper levels split at random (``s
 rows are left to tell a good split from a bad one through the noise.
 
 Candidates are public. Each column is offered with chance 1/sqrt(number of columns), drawn from the
-node's key alone: so trees differ, as in any random forest. Of an offered number the cuts are those of a grid of 64 equal bins over
-its range in the domain, of an offered category each value that no ancestor used against all others.
-A column has the same weight in all, however many candidates it has.
+node's key alone: so trees differ, as in any random forest. Of an offered number the cuts are those of a
+grid of 64 equal bins over its range in the domain, of an offered category each value that no ancestor
+used against all others. A column has the same weight in all, however many candidates it has.
 
 The score of a split is what its two sides say about the target, in units of rows: the sum over sides
 of sum_c n_c^2 / n (classes), or of (sum y)^2 / n with y in [0, 1] (numbers), rounded down to a
@@ -87,7 +87,18 @@ class Guide:
             return None
         bins, total = _count(codes, rows, public, offsets, self.target, self.n_classes)
         feature, cut, score, weight = _candidates(
-            public, offsets, bins, total, missing_left, self.n_classes, node, nodes
+            public,
+            offsets,
+            bins,
+            total,
+            missing_left,
+            self.n_classes,
+            node,
+            nodes.first,
+            nodes.last,
+            nodes.up,
+            nodes.feature,
+            nodes.cut,
         )
         if len(score) == 0:
             return None
@@ -159,9 +170,17 @@ def _candidates(
     missing_left: Any,
     n_classes: Any,
     node: Any,
-    nodes: Any,
+    first: Any,
+    last: Any,
+    up: Any,
+    features: Any,
+    cuts: Any,
 ) -> Any:
-    """All candidates of a node: feature, cut, score and weight of each."""
+    """All candidates of a node: feature, cut, score and weight of each.
+
+    ``first`` and ``last`` are the room of all nodes; ``up``, ``features`` and ``cuts`` are the tree so
+    far, as in ``structure``.
+    """
     _, categorical, chances = public
     most = offsets[-1]
     feature, cut = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
@@ -174,7 +193,7 @@ def _candidates(
         before = made
         if categorical[f]:
             for c in range(offsets[f + 1] - offsets[f]):
-                if not is_used(node, f, c, nodes.up, nodes.feature, nodes.cut):
+                if not is_used(node, f, c, up, features, cuts):
                     feature[made], cut[made] = f, c
                     score[made] = _score(bins[offsets[f] + c], total, n_classes)
                     made += 1
@@ -185,7 +204,7 @@ def _candidates(
             for b in range(BINS - 1):
                 left += bins[offsets[f] + b]
                 edge = ((b + 1) << _SHIFT) - 1
-                if nodes.first[node, f] <= edge < nodes.last[node, f]:
+                if first[node, f] <= edge < last[node, f]:
                     feature[made], cut[made] = f, edge
                     score[made] = _score(left, total, n_classes)
                     made += 1

@@ -342,6 +342,7 @@ def _restore_guarantee(found: dict[str, Any]) -> Guarantee:
     if (
         not all(v is None or 0 < v < 2**52 for v in noises + choices)
         or not 0 <= guarantee.choices_per_record < 2**52
+        or any((guarantee.guided_levels > 0) == (v is None) for v in choices)
         or not all(1 <= v < 2**52 for v in counts)
         or not 0 <= (guarantee.cutoff or 0) < 2**52
         or not abs(guarantee.threshold) < 2**52
