@@ -26,6 +26,7 @@ from lumberjack.guarantee import (
     NOT_PROVED,
     SEEDED,
 )
+from lumberjack.report import describe
 
 DOMAIN = Domain({"age": (0, 100), "city": ["Bonn", "Kiel", "Trier"], "member": [False, True]})
 ignore_leaks = pytest.mark.filterwarnings("ignore::lumberjack.PrivacyLeakWarning")
@@ -613,3 +614,58 @@ def test_one_label_does_not_change_how_others_are_read():
     settings = {"domain": {"a": (0, 1)}, "classes": [2**53, 2**53 + 1], "n_estimators": 2}
     model = LumberjackClassifier(8.0, splits="random", **settings).fit(X, y)
     assert model.predict(X[:1])[0] == 2**53 + 1
+
+
+@ignore_leaks
+@pytest.mark.parametrize("splits", ["guided", "random"])
+def test_feature_importances_follow_the_columns_of_the_table(splits):
+    """In the order of fit's table, as in scikit-learn; another order, the same importances."""
+    frame, y = table(6000)
+    model = seeded_classifier(splits=splits).fit(frame, y)
+    assert model.feature_importances_.shape == (3,)
+    assert model.feature_importances_.sum() == pytest.approx(1)
+    turned = seeded_classifier(splits=splits).fit(frame[frame.columns[::-1]], y)
+    np.testing.assert_array_equal(turned.feature_importances_[::-1], model.feature_importances_)
+    best = model.feature_names_in_[model.feature_importances_.argmax()]
+    assert best == describe(model).importance[0].name
+    with pytest.raises(NotFittedError):
+        _ = classifier().feature_importances_
+
+
+def test_guided_splits_find_the_column_that_matters():
+    """One of thirty columns tells everything: random splits rarely meet it, guided ones do at once."""
+    rng = np.random.default_rng(0)
+    X = rng.random((20_000, 30))
+    y = (X[:, 17] > 0.4).astype(int)
+    domain = {f"x{i}": (0, 1) for i in range(30)}
+    scores = {}
+    for splits in ("guided", "random"):
+        model = LumberjackClassifier(1.0, domain=domain, classes=[0, 1], splits=splits).fit(X, y)
+        scores[splits] = model.score(X, y)
+        assert model.feature_importances_.argmax() == 17
+    assert scores["guided"] > 0.97
+    assert scores["guided"] > scores["random"] + 0.05
+
+
+def test_guided_splits_for_numbers_and_many_classes():
+    rng = np.random.default_rng(1)
+    X = rng.random((30_000, 6))
+    domain = {f"x{i}": (0, 1) for i in range(6)}
+    number = LumberjackRegressor(2.0, domain=domain, y_bounds=(0, 3)).fit(X, 3 * (X[:, 2] > 0.5))
+    assert number.score(X, 3 * (X[:, 2] > 0.5)) > 0.95
+    y = (X[:, 0] * 5).astype(int)
+    many = LumberjackClassifier(2.0, domain=domain, classes=range(5)).fit(X, y)
+    assert many.score(X, y) > 0.8
+    assert many.calibration_.shape == (5, 3)
+    assert np.allclose(many.predict_proba(X[:100]).sum(axis=1), 1)
+
+
+def test_calibration_is_part_of_guided_forests_alone():
+    frame, y = table(3000)
+    for settings in ({"splits": "random"}, {"leaf": "majority"}):
+        model = classifier(**settings).fit(frame, y)
+        np.testing.assert_array_equal(model.calibration_, [[1.0, 1.0, 0.0]])
+        assert model.guarantee_.counts_per_record == model.n_estimators
+    model = classifier().fit(frame, y)
+    assert model.guarantee_.counts_per_record == model.n_estimators + 4
+    assert not np.array_equal(model.calibration_, [[1.0, 1.0, 0.0]])

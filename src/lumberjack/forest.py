@@ -70,7 +70,7 @@ from lumberjack.noise import (
     seed_from,
 )
 from lumberjack.progress import CallbackSupportMixin, announce_compilation, progress, with_callbacks
-from lumberjack.report import Report, describe
+from lumberjack.report import Report, describe, importance_of
 from lumberjack.structure import Features, root_keys
 from lumberjack.thinning import Thinning
 from lumberjack.tree import Forest, Tree
@@ -289,6 +289,17 @@ class _Lumberjack(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         forest: Forest = self.forest_
         return forest.apply(codes, effective_n_jobs(self.n_jobs))
 
+    @property
+    def feature_importances_(self) -> Floats:
+        """Share of each column of ``fit``'s table in what the splits explain, shape (n_features,).
+
+        The decrease of Gini impurity, or of squared error, as in scikit-learn, but from released leaf
+        values alone: post-processing, at no cost in privacy. All zero where noise hides everything.
+        """
+        check_is_fitted(self)
+        shares = dict(zip(self.domain_, importance_of(self.forest_, self.guarantee_), strict=True))
+        return np.array([shares[name] for name in getattr(self, "feature_names_in_", shares)])
+
     def save(self, path: str | os.PathLike[str], *, allow_seeded: bool = False) -> None:
         """Write the model to a file that ``load`` reads: no pickle, the same bytes for the same model.
 
@@ -333,15 +344,17 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
         Public ranges and categories of the columns. None infers them, with a PrivacyLeakWarning.
     classes : sequence or None
         The public set of labels. None infers it, with a PrivacyLeakWarning.
-    splits : {"random", "guided"}
-        How splits are chosen: at random, without looking at the data. "guided" is not available yet.
+    splits : {"guided", "random"}
+        How splits are made. "guided": near the root the exponential mechanism chooses splits that tell
+        the targets apart, and below they are random. "random": all are, without looking at the data.
     leaf : {"counts", "majority", "exponential"}
         What a leaf releases: noisy class counts, the noisy majority, or a label by the exponential
         mechanism (only with ``accounting="paper"``).
     accounting : {"joint", "paper"}
         The proved joint bound, or the paper's Theorem 1.
     structure_share : float or None
-        Share of the budget spent on the structure; None: 0.5 (joint) or 0.75 (paper).
+        Share of the budget spent on the structure, choice of splits included; None: 0.65 (guided), 0.5
+        (random) or 0.75 (paper).
     threshold : float or None
         Rows from which a node splits; None: the smallest that the budget allows.
     class_weight : None, "balanced" or dict
@@ -368,14 +381,18 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
         The released trees.
     domain_ : Domain
         The domain in use.
+    feature_importances_ : ndarray of shape (n_features,)
+        Share of each column in what the splits explain, from released values alone.
+    calibration_ : ndarray
+        How pooled votes are read (``voting``): released too, as a function of a noisy histogram.
     n_features_in_, feature_names_in_ : int, ndarray
         Columns seen in ``fit``.
 
     Notes
     -----
     **Formal guarantees.** All fitted attributes together are (epsilon, delta)-DP as ``guarantee_``
-    states, apart from its caveats: the structure by the joint bound (or Theorem 1), leaves as the
-    functions in ``leaves`` state.
+    states, apart from its caveats: the structure by the joint bound (or Theorem 1), split choices as
+    ``guided.Guide`` states, leaves and calibration as the functions in ``leaves`` state.
 
     Examples
     --------

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lumberjack.domain import CELLS, MISSING, Codes
+from lumberjack.domain import CELLS, Codes
 from lumberjack.guarantee import SUM_BOUND
 from lumberjack.kernels import kernel
 from lumberjack.noise import Bits, ExponentialChoice, Purpose
@@ -112,8 +112,8 @@ class Guide:
 def _offer(public: Any, key: Any, first: Any, last: Any) -> Any:
     """Where the bins of each offered feature begin, and the side of missing numbers.
 
-    Feature f has bins offsets[f] to offsets[f + 1]: none if it is not offered, one for each category,
-    or BINS and one for missing numbers.
+    Feature f has bins offsets[f] to offsets[f + 1]: none if it is not offered. Otherwise one for each
+    category, or BINS, and a last one for unknown categories, or missing numbers.
     """
     sizes, categorical, chances = public
     n = len(sizes)
@@ -124,7 +124,7 @@ def _offer(public: Any, key: Any, first: Any, last: Any) -> Any:
         # The last category left against nothing but unknown ones is no split.
         room = last[f] >= 2 if categorical[f] else first[f] < last[f]
         offered = room and weight > 0 and chance(key, f) < share
-        size = sizes[f] if categorical[f] else BINS + 1
+        size = (sizes[f] if categorical[f] else BINS) + 1
         offsets[f + 1] = offsets[f] + (size if offered else 0)
     return offsets, chance(key, n) < 0.5
 
@@ -134,30 +134,29 @@ def _count(codes: Any, rows: Any, public: Any, offsets: Any, target: Any, n_clas
     """Rows of each class (or rows and sum of targets) in each bin, and in all."""
     categorical = public[1]
     n_values = max(n_classes, 2)
+    # Unsigned integers throughout: signed ones are looked at for being negative at each use.
+    feature = np.flatnonzero(np.diff(offsets)).astype(np.uint64)
+    n_offered = np.uint64(len(feature))
+    first, most = np.empty(n_offered, dtype=np.uint64), np.empty(n_offered, dtype=np.uint32)
+    shift = np.empty(n_offered, dtype=np.uint32)
+    for j in range(n_offered):
+        f = feature[j]
+        first[j], most[j] = offsets[f], offsets[f + np.uint64(1)] - offsets[f] - 1
+        shift[j] = 0 if categorical[f] else _SHIFT
     bins = np.zeros((offsets[-1], n_values), dtype=np.int64)
-    total = np.zeros(n_values, dtype=np.int64)
-    offered = np.flatnonzero(np.diff(offsets))
-    for row in rows:
-        y = target[row]
-        if n_classes:
-            total[y] += 1
-        else:
-            y = (y + SUM_BOUND) >> _Y_SHIFT
-            total[0] += 1
-            total[1] += y
-        for f in offered:
-            code = np.int64(codes[row, f])
-            if categorical[f]:
-                if code >= offsets[f + 1] - offsets[f]:
-                    continue  # not in the domain: on no category's side
-                place = offsets[f] + code
-            else:
-                place = offsets[f] + (BINS if code == MISSING else code >> _SHIFT)
+    for i in range(len(rows)):
+        row = np.uint64(rows[i])
+        y = np.uint64(target[row] if n_classes else (target[row] + SUM_BOUND) >> _Y_SHIFT)
+        for j in range(n_offered):
+            place = first[j] + np.uint64(min(codes[row, feature[j]] >> shift[j], most[j]))
             if n_classes:
                 bins[place, y] += 1
             else:
-                bins[place, 0] += 1
-                bins[place, 1] += y
+                bins[place, np.uint64(0)] += 1
+                bins[place, np.uint64(1)] += np.int64(y)
+    total = np.zeros(n_values, dtype=np.int64)
+    for place in range(first[0], first[0] + most[0] + 1):
+        total += bins[place]
     return bins, total
 
 
@@ -192,7 +191,7 @@ def _candidates(
             continue
         before = made
         if categorical[f]:
-            for c in range(offsets[f + 1] - offsets[f]):
+            for c in range(offsets[f + 1] - offsets[f] - 1):
                 if not is_used(node, f, c, up, features, cuts):
                     feature[made], cut[made] = f, c
                     score[made] = _score(bins[offsets[f] + c], total, n_classes)

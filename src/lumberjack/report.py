@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lumberjack.accounting import cutoff_delta, gdp_mu
 from lumberjack.anatomy import Values, depths, importances, leaf_sizes
@@ -16,7 +17,7 @@ from lumberjack.domain import Domain, Numeric
 from lumberjack.guarantee import Guarantee
 from lumberjack.tree import Forest
 
-__all__ = ["NOT_COVERED", "Description", "Part", "Report", "describe"]
+__all__ = ["NOT_COVERED", "Description", "Part", "Report", "describe", "importance_of"]
 
 NOT_COVERED = (
     "Everything else computed from the same data: a scaler or encoder fitted before the forest, a "
@@ -256,13 +257,10 @@ def describe(model: Any, fingerprint: str | None = None) -> Description:
     g: Guarantee = model.guarantee_
     forest: Forest = model.forest_
     regression = g.leaf == "mean"
-    kind: Values = "sums" if regression else "counts" if g.leaf == "counts" else "labels"
-    # What a file claims need not make sense; where it does not, the verdict says so, not a crash.
-    leaf_noise, sum_noise = (min(max(float(v or 0), 0.0), 1e100) for v in (g.leaf_noise, g.sum_noise))
-    noise = (0.0, 0.0) if kind == "labels" else (leaf_noise, sum_noise)
-    shares = importances(forest, kind, noise)
+    leaf_noise, _ = _noise(g)
+    shares = importance_of(forest, g)
     ranked = sorted(zip(model.domain_, shares.tolist(), strict=True), key=lambda pair: -pair[1])
-    sizes = leaf_sizes(forest, kind)
+    sizes = leaf_sizes(forest, _kind(g))
     n_values = 1 if regression else forest.values[0].shape[1]
     if regression:
         target = f"number from {model.targets_.low:,.10g} to {model.targets_.high:,.10g}"
@@ -283,6 +281,22 @@ def describe(model: Any, fingerprint: str | None = None) -> Description:
         size_noise=leaf_noise * math.sqrt(n_values),
         fingerprint=fingerprint,
     )
+
+
+def importance_of(forest: Forest, g: Guarantee) -> NDArray[np.float64]:
+    """Share of each column in what a forest's splits explain: see ``anatomy.importances``."""
+    kind = _kind(g)
+    return importances(forest, kind, (0.0, 0.0) if kind == "labels" else _noise(g))
+
+
+def _kind(g: Guarantee) -> Values:
+    return "sums" if g.leaf == "mean" else "counts" if g.leaf == "counts" else "labels"
+
+
+def _noise(g: Guarantee) -> tuple[float, float]:
+    """Noise of counts and of sums. A file may claim what makes no sense: the verdict will say so."""
+    leaf, sums = (min(max(float(v or 0), 0.0), 1e100) for v in (g.leaf_noise, g.sum_noise))
+    return leaf, sums
 
 
 def _budget(g: Guarantee) -> tuple[Part, ...]:

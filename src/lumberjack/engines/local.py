@@ -294,12 +294,14 @@ def _divide(codes: Any, public: Any, node: Any, split: Any, nodes: Any, size: An
     low, width = interval(cut, public[1][feature], missing_left)
     begin, n = nodes.start[node], nodes.n_rows[node]
     aside = np.empty(n, dtype=rows.dtype)
-    middle, n_right = begin, np.int64(0)
-    for i in range(begin, begin + n):
-        row = rows[i]
-        right = np.uint32(codes[row, feature] - low) > width
-        rows[middle] = aside[n_right] = row
-        middle, n_right = middle + (not right), n_right + right
+    here, column = rows[begin : begin + n], np.uint64(feature)
+    n_left, n_right = np.uint64(0), np.uint64(0)
+    for i in range(n):
+        row = here[i]
+        right = np.uint32(codes[np.uint64(row), column] - low) > width
+        here[n_left] = aside[n_right] = row
+        n_left, n_right = n_left + np.uint64(not right), n_right + np.uint64(right)
+    middle = begin + np.int64(n_left)
     rows[middle : begin + n] = aside[:n_right]
     for side, first, last in ((LEFT, begin, middle), (RIGHT, middle, begin + n)):
         if first < last:
