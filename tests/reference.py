@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 
 import mpmath as mp
+import numpy as np
+from scipy import stats
 
 DIGITS = 60
 
@@ -159,3 +161,13 @@ def build(shape):
             node.name, name = name, name + 1
         layer = [child for node in layer for child in node.children]
     return root
+
+
+def same_distribution(one, two):
+    """Chi-square test that two counters come from one distribution, rare outcomes put together."""
+    outcomes = [o for o in one | two if one[o] + two[o] >= 20]
+    rows = [
+        [c[o] for o in outcomes] + [sum(c.values()) - sum(c[o] for o in outcomes)] for c in (one, two)
+    ]
+    cells = np.array(rows)
+    return stats.chi2_contingency(cells[:, cells.sum(axis=0) > 0]).pvalue

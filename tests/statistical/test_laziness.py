@@ -9,6 +9,7 @@ from collections import Counter
 import naive
 import numpy as np
 import pytest
+from reference import same_distribution
 from scipy import stats
 
 from lumberjack import Domain
@@ -41,16 +42,6 @@ def shape(tree, keys):
 def shapes(grow, runs=RUNS):
     """How often each pruned tree comes out. The structure is one and the same: only noise differs."""
     return Counter(shape(*grow(Bits(seed))) for seed in range(runs))
-
-
-def same_distribution(one, two):
-    """Chi-square test that two counters come from one distribution, rare outcomes put together."""
-    outcomes = [o for o in one | two if one[o] + two[o] >= 20]
-    rows = [
-        [c[o] for o in outcomes] + [sum(c.values()) - sum(c[o] for o in outcomes)] for c in (one, two)
-    ]
-    cells = np.array(rows)
-    return stats.chi2_contingency(cells[:, cells.sum(axis=0) > 0]).pvalue
 
 
 @pytest.mark.parametrize(
