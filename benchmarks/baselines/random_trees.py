@@ -221,7 +221,6 @@ class HeavyHitterForest(Baseline):
 
     def __init__(self, method="sparse", n_trees=20, depth=100):
         self.method, self.n_trees, self.depth = method, n_trees, depth
-        self.settings = f"{n_trees} trees, depth {depth}, {method}"
 
     def noise(self, epsilon):
         """Calibrated noise: the sparse search meets 1 + floor(log2 h) queries a tree, top-down h."""
@@ -263,6 +262,7 @@ class TopDown(HeavyHitterForest):
     """
 
     name = "top-down"
+    settings = "20 trees, depth 100, all else as default"
     reason = "joint bound with m = k·h"
 
     def __init__(self, n_trees=20, depth=100):
