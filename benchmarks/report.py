@@ -277,8 +277,8 @@ def _page(results: Results, drawn: set[str]) -> list[str]:
         order_table(results),
         "## Time, memory and size",
         "At ε = 1, one thread a cell. Fitting includes tuning where there is any; memory is what "
-        "fitting and predicting added to the process at its peak; size is that of the pickle. A cell is cut off after "
-        f"{_limits(results)} seconds.",
+        "fitting and predicting added to the process at its peak; size is that of the pickle. A cell is "
+        f"cut off after {_limits(results)} seconds.",
     ]
     for dataset in results.datasets:
         parts += [f"**{title_of(results, dataset)}**", cost_table(results, dataset)]

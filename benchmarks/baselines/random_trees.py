@@ -7,7 +7,7 @@ what the library's engine does, open to other heavy-hitter algorithms: the ablat
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from benchmarks.baselines.base import DELTA, Baseline, bounds_of, is_categorical, values_of
 from lumberjack.accounting import calibrate_joint, queries_per_tree
@@ -233,7 +233,7 @@ class HeavyHitterForest(Baseline):
             return 0
         asked = n_rows * self.n_trees * queries_per_tree(self.depth)
         sizes = np.arange(1, n_rows + 1)
-        expected = asked / sizes * norm.sf((found.tau - sizes) / found.sigma)
+        expected = asked / sizes * ndtr((sizes - found.tau) / found.sigma)
         return int(np.argmax(expected > 1.0))
 
     def _fit(self, X, target, epsilon, rng, validation):

@@ -94,7 +94,7 @@ def test_snr_noise_is_laplace_with_the_trees_share():
     domain = Domain({"a": ["x"]})
     frame, y = pd.DataFrame({"a": ["x"] * 2}), [0, 1]
     shares = []
-    for _ in range(2000):
+    for _ in range(1000):
         model = snr.SNR().fit(frame, y, domain, [0, 1], 1.0, rng)
         shares.append(model.trees[0].share[0, 0])
     trees = len(model.trees)
@@ -191,11 +191,11 @@ def test_greedy_chooses_splits_with_the_exponential_mechanisms_chances():
     chances /= chances.sum()
     rng = np.random.default_rng(0)
     seen = dict.fromkeys(scores, 0)
-    for _ in range(4000):
+    for _ in range(1500):
         model = greedy.Greedy(n_trees=1, depth=depth).fit(frame, y, domain, [0, 1], epsilon, rng)
         feature, cut, _ = model.trees[0]
         seen["ac"[feature[0]], int(cut[0])] += 1
-    assert stats.chisquare(list(seen.values()), 4000 * chances).pvalue > 1e-6
+    assert stats.chisquare(list(seen.values()), 1500 * chances).pvalue > 1e-6
 
 
 def test_greedy_labels_have_the_exponential_mechanisms_chances():
@@ -203,11 +203,11 @@ def test_greedy_labels_have_the_exponential_mechanisms_chances():
     frame = pd.DataFrame({"a": ["x"] * 5})
     rng = np.random.default_rng(0)
     ones = 0
-    for _ in range(4000):
+    for _ in range(1500):
         model = greedy.Greedy(n_trees=1, depth=1).fit(frame, [0, 0, 1, 1, 1], domain, [0, 1], 1.0, rng)
         ones += int(model.predict(frame)[0])
     # leaf epsilon = 1/2: exp(0.5 * 3) against exp(0.5 * 2)
-    assert stats.binomtest(ones, 4000, 1 / (1 + math.exp(-0.5))).pvalue > 1e-6
+    assert stats.binomtest(ones, 1500, 1 / (1 + math.exp(-0.5))).pvalue > 1e-6
 
 
 def test_the_score_moves_by_at_most_one_with_a_row():
