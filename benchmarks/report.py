@@ -74,8 +74,8 @@ def cell_text(found: list[dict], key: str) -> str:
     summary = mean_and_spread(found, key)
     if summary is not None:
         mean, spread, n = summary
-        partly = "" if n == max(len(found), n) == REPETITIONS else f" ({n})"
-        return f"{mean:.4f} ± {spread:.4f}{partly}"
+        text = f"{mean:.4f} ± {spread:.4f}" if n > 1 else f"{mean:.4f}"
+        return text if n == REPETITIONS else f"{text} ({n})"
     for status, text in (("cut off", "> {limit:.0f} s"), ("absent", "absent"), ("failed", "failed")):
         for r in found:
             if r["status"] == status:

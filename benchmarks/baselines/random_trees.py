@@ -262,7 +262,7 @@ class TopDown(HeavyHitterForest):
     """
 
     name = "top-down"
-    settings = "20 trees, depth 100, all else as default"
+    settings = "20 trees, depth 100, random splits, joint bound"
     reason = "joint bound with m = k·h"
 
     def __init__(self, n_trees=20, depth=100):

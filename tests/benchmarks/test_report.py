@@ -48,7 +48,9 @@ def row(text, start, section):
 def test_means_and_deviations_are_right(tmp_path):
     put(tmp_path, "lumberjack", [0.80, 0.82, 0.84, 0.86, 0.88])
     put(tmp_path, "snr", [0.7, 0.8])
+    put(tmp_path, "greedy", [0.7])
     text = page(tmp_path)
+    assert row(text, "greedy", "## Accuracy").split(" | ")[2] == "0.7000 (1)"
     # deviations by hand: sqrt(10 * 0.0004 / 4) and 0.1 / sqrt(2)
     assert row(text, "lumberjack", "## Accuracy").split(" | ")[2] == "0.8400 ± 0.0316"
     assert row(text, "snr", "## Accuracy").split(" | ")[2] == "0.7500 ± 0.0707 (2)"
