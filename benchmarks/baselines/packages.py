@@ -178,8 +178,8 @@ class _Tuned(Baseline):
         found = []
         for smallest in self.LEAVES:
             model = self._make(smallest, int(rng.integers(2**31))).fit(values, target)
-            found.append((np.mean(model.predict(Xv) == yv), model))
-        self.model = max(found, key=lambda pair: pair[0])[1]
+            found.append((np.mean(model.predict(Xv) == yv), model, smallest))
+        _, self.model, self.chosen = max(found, key=lambda one: one[0])
 
     def _scores(self, X):
         return self.model.predict_proba(values_of(X, self.domain))
