@@ -94,13 +94,8 @@ def main(words=None) -> int:
 
 def _tell(cells, given) -> int:
     """How much is to do, and how long it takes if cells take as long as their likes did."""
-    estimate, todo = runner.Estimate(), []
-    for cell in cells:
-        found = runner.read(given.folder, cell)
-        if runner.finished(found, given.limit):
-            estimate.add(cell, found.get("seconds", given.limit))
-        else:
-            todo.append(cell)
+    estimate = runner.Estimate.of(given.folder, given.rows)
+    todo = [c for c in cells if not runner.finished(runner.read(given.folder, c), given.limit)]
     left = estimate.total(todo, given.jobs)
     print(f"{len(cells)} cells, {len(todo)} to run, about {runner.span(left)} with {given.jobs} jobs")
     return 0

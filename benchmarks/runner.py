@@ -55,6 +55,18 @@ class Estimate:
 
     seen: dict = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, folder: Path, rows: int | None) -> "Estimate":
+        """What all results in a folder tell, for cells of so many rows."""
+        estimate = cls()
+        for path in (folder / "cells").glob("*.json"):
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                found = json.loads(path.read_text("utf-8"))
+                cell = Cell.from_dict(found["cell"])
+                if cell.rows == rows and found["status"] in ("done", "cut off"):
+                    estimate.add(cell, found.get("seconds", found.get("limit")))
+        return estimate
+
     @staticmethod
     def _likes(cell: Cell) -> tuple:
         """From the most to the least similar."""
@@ -126,14 +138,14 @@ class _Run:
         self.folder, self.jobs, self.limit, self.progress = folder, jobs, limit, progress
         self.waiting: list[Cell] = []
         self.running: dict[subprocess.Popen, tuple[Cell, float]] = {}
-        self.estimate, self.cut, self.ended = Estimate(), Counter(), Counter()
+        self.estimate = Estimate.of(folder, cells[0].rows if cells else None)
+        self.cut, self.ended = Counter(), Counter()
         self.total, self.last = len(cells), ""
         for cell in cells:
             found = read(folder, cell)
             if not finished(found, limit):
                 self.waiting.append(cell)
                 continue
-            self.estimate.add(cell, found.get("seconds", limit))
             self.cut[_kind(cell)] += found["status"] == "cut off"
             self.ended["finished before"] += 1
 

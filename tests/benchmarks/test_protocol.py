@@ -231,6 +231,20 @@ def test_the_estimate_is_that_of_similar_cells():
     ]
 
 
+def test_the_estimate_knows_what_is_in_the_folder(tmp_path):
+    for repetition, seconds in enumerate((10.0, 20.0)):
+        done = Cell("adult", "snr", (), 1.0, repetition)
+        found = {"cell": done.to_dict(), "status": "done", "seconds": seconds}
+        one_cell.write(runner.path_of(tmp_path, done), found)
+    trial = Cell("adult", "snr", (), 1.0, 0, rows=10)
+    found = {"cell": trial.to_dict(), "status": "done", "seconds": 999.0}
+    one_cell.write(runner.path_of(tmp_path, trial), found)
+    cut = {"cell": ENDLESS[0].to_dict(), "status": "cut off", "limit": 50.0}
+    one_cell.write(runner.path_of(tmp_path, ENDLESS[0]), cut)
+    estimate = runner.Estimate.of(tmp_path, None)
+    assert [estimate.seconds(cell) for cell in (SNR, ENDLESS[1])] == [15.0, 50.0]
+
+
 def test_progress_goes_up_and_says_how_long(adult, capsys):
     shown = Silent()
     go([SNR], adult / "out", progress=shown)
