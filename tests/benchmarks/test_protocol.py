@@ -190,7 +190,11 @@ def test_killing_the_runner_loses_the_running_cell_only_and_leaves_no_process(ad
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    _until(lambda: not processes_with(slow))
+    try:
+        _until(lambda: not processes_with(slow), seconds=20)
+    finally:
+        for left in processes_with(slow):  # only if this test fails: it would run for ever
+            os.kill(int(left.parent.name), signal.SIGKILL)
     assert [p.name for p in (folder / "cells").iterdir()] == [f"{SNR.name}.json"]
     assert go([SNR], folder) == {"finished before": 1}
 
