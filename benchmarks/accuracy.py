@@ -25,7 +25,7 @@ DATA = {
     "adult": fetch_adult,
     "income": lambda: fetch_acs("income", "CA"),
     "public_coverage": lambda: fetch_acs("public_coverage", "CA"),
-    "employment": lambda: fetch_acs("employment", "MA"),
+    "employment": lambda: fetch_acs("employment", "MA", range(2015, 2019)),
 }
 OTHERS = ("housing", "toy")
 EPSILONS = (0.5, 1.0, 4.0)
