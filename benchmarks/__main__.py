@@ -1,13 +1,13 @@
 """The paper's experiments from the command line: ``python -m benchmarks run`` and ``... report``."""
 
 import argparse
-import json
 import os
 import sys
 from pathlib import Path
 
 from benchmarks import protocol, report, runner
 from benchmarks.baselines import SYSTEMS, installed
+from benchmarks.cell import data_path, write
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -26,7 +26,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--rows", type=int, help="so many rows only, for a trial")
     run.add_argument("--jobs", type=int, default=os.cpu_count(), help="cells at a time")
-    run.add_argument("--limit", type=float, default=protocol.LIMIT, help="seconds for one cell")
+    run.add_argument(
+        "--limit", type=float, default=protocol.LIMIT, help="seconds of processor time for one cell"
+    )
     run.add_argument("--fresh", action="store_true", help="run finished cells again, too")
     run.add_argument("--dry-run", action="store_true", help="only say what there is to do")
     write = commands.add_parser("report", help="tables and figures of what is finished")
@@ -45,18 +47,22 @@ def _positive(text: str) -> float:
 
 
 def _available(datasets, folder: Path, rows: int | None) -> list[str]:
-    """Data sets that are there; what each is goes to a file, what is not there is said."""
+    """Data sets that are there; what each is goes to a file, what is not there is said.
+
+    Where one was there before and is not now, its results stay valid.
+    """
     there = []
     for name in datasets:
-        path = folder / "data" / f"{name}{f'-{rows}' if rows else ''}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path = data_path(folder, name, rows)
         try:
             found = protocol.describe(name, rows)
             there.append(name)
         except (FileNotFoundError, ImportError) as error:
             print(f"{name} is left out: {error}", file=sys.stderr)
+            if path.is_file():
+                continue
             found = {"absent": True}
-        path.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+        write(path, found)
     return there
 
 

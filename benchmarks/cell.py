@@ -1,10 +1,12 @@
 """One cell, run and measured in a process of its own.
 
-In: a ``Cell`` as JSON on the command line. Out: one JSON file, written whole or not at all.
+In: a ``Cell`` as JSON on the command line. Out: one JSON file, written whole or not at all. Times are of
+the processor, so that neither a busy machine nor a paused run changes what is measured.
 """
 
 import contextlib
 import json
+import math
 import os
 import pickle
 import resource
@@ -20,13 +22,30 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks import environment
 from benchmarks.baselines import SYSTEMS, installed
-from benchmarks.protocol import Cell, load, make_system, split
+from benchmarks.protocol import Cell, identity, load, make_system, split
+from lumberjack.files import open_to_write
+
+
+def opening(cell: Cell) -> dict[str, Any]:
+    """What every result begins with: which cell it is, and of which system exactly."""
+    return {"cell": cell.to_dict(), "identity": identity(cell)}
+
+
+def data_path(folder: Path, dataset: str, rows: int | None) -> Path:
+    """Where it is kept what a data set was like."""
+    return folder / "data" / f"{dataset}{f'-{rows}' if rows else ''}.json"
+
+
+def is_current(found: dict[str, Any], cell: Cell, data: dict[str, Any]) -> bool:
+    """Whether a result is this cell's, of its system as it is now and of as many rows as there are."""
+    same_rows = found.get("rows", data.get("rows")) == data.get("rows", found.get("rows"))
+    return same_rows and opening(cell).items() <= found.items()
 
 
 def run(cell: Cell) -> dict[str, Any]:
     """Fit, predict and measure; the result as plain data."""
     started = time.monotonic()
-    result = {"cell": cell.to_dict(), "environment": environment.describe()}
+    result = {**opening(cell), "environment": environment.describe()}
     known = SYSTEMS.get(cell.system)
     if known is not None and not installed(known):
         return {**result, "status": "absent", "why": f"{known.needs} is not installed"}
@@ -40,15 +59,15 @@ def run(cell: Cell) -> dict[str, Any]:
         if model.compiled:
             _warm_up(cell, train, domain, classes, rng)
         before = _reset_peak()
-        begin = time.perf_counter()
+        begin = time.process_time()
         model.fit(*train, domain, classes, cell.epsilon, rng, tune)
     except ValueError as error:
         if "not available yet" not in str(error):
             raise
         return {**result, "status": "absent", "why": "not available yet"}
-    fitted = time.perf_counter()
+    fitted = time.process_time()
     said = model.predict(test[0])
-    predicted = time.perf_counter()
+    predicted = time.process_time()
     peak = _peak() - before
     scores = model.predict_proba(test[0])
     if len(classes) == 2:
@@ -64,7 +83,7 @@ def run(cell: Cell) -> dict[str, Any]:
         "predict_seconds": predicted - fitted,
         "peak_bytes": max(peak, 0),
         "model_bytes": len(pickle.dumps(model)),
-        "test_rows": len(test[1]),
+        "rows": len(y),
         "chosen": getattr(model, "chosen", None),  # by tuning
         "seconds": time.monotonic() - started,
         "cpu_seconds": time.process_time(),  # all of the process, imports included
@@ -97,11 +116,10 @@ def _peak() -> int:
 
 
 def write(path: Path, found: dict[str, Any]) -> None:
-    """Write a result beside its place and rename it: a killed process leaves no half of one."""
+    """Write a result, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
-    os.replace(partial, path)
+    with open_to_write(path) as file:
+        file.write(f"{json.dumps(found, indent=1)}\n".encode())
 
 
 def _die_with_parent() -> None:
@@ -114,14 +132,20 @@ def _die_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def main(text: str, path: str) -> None:
-    """Run the cell and write its file; what goes wrong is a result too."""
+def main(text: str, path: str, limit: str) -> None:
+    """Run the cell and write its file; what goes wrong is a result too.
+
+    After ``limit`` seconds of processor time the system ends this process with SIGXCPU.
+    """
     _die_with_parent()
+    soft = math.ceil(float(limit))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, soft + 60))
     cell = Cell.from_dict(json.loads(text))
     try:
         found = run(cell)
     except Exception as error:
-        found = {"cell": cell.to_dict(), "status": "failed", "why": f"{type(error).__name__}: {error}"}
+        found = {**opening(cell), "status": "failed", "why": f"{type(error).__name__}: {error}"}
     write(Path(path), found)
     if found["status"] == "failed":
         sys.exit(found["why"])

@@ -2,9 +2,10 @@
 
 In: choices. Out: a list of ``Cell``: one data set, one system with its settings, one epsilon, one
 repetition. A cell's file name follows from what it is, so that two studies share the cells they have
-in common and a finished one is never run twice.
+in common. A finished one is run again only when the ``identity`` of its system has changed.
 """
 
+import functools
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -19,7 +20,7 @@ from lumberjack.domain import Categorical
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 REPETITIONS = 5
-LIMIT = 900.0  # seconds for one cell
+LIMIT = 900.0  # seconds of processor time for one cell
 
 Settings = tuple[tuple[str, Any], ...]
 
@@ -91,6 +92,23 @@ def make_system(name: str, settings: Settings) -> Baseline:
     if name == "heavy-hitters":
         return HeavyHitterForest(**dict(settings))
     return SYSTEMS[name](**dict(settings))
+
+
+def identity(cell: Cell) -> str:
+    """What a result of this cell is valid for; see ``Baseline.identity``."""
+    return _identity(cell.system, cell.settings, cell.epsilon)
+
+
+@functools.cache
+def _identity(system: str, settings: Settings, epsilon: float | None) -> str:
+    try:
+        return make_system(system, settings).identity(epsilon)
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+    ) as error:  # such a system cannot be fitted: running the cell says why
+        return type(error).__name__
 
 
 def paper_cells(datasets, systems, epsilons=EPSILONS, repetitions=REPETITIONS, rows=None) -> list[Cell]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from benchmarks import figures
 from benchmarks.baselines import SYSTEMS
+from benchmarks.cell import data_path, is_current
 from benchmarks.protocol import ABLATED, ABLATIONS, DATA, EPSILONS, LIMIT, REPETITIONS, Cell
 
 OURS = ("lumberjack", "paper")
@@ -22,22 +23,26 @@ CLAIMS = {
 
 
 class Results:
-    """Finished cells, by what they are."""
+    """Finished cells, by what they are; those of another version of their system are left out."""
 
     def __init__(self, folder: Path, rows: int | None = None):
-        self.rows, self.cells, self.data = rows, {}, {}
+        self.rows, self.cells, self.data, self.outdated = rows, {}, {}, 0
+        for name in DATA:
+            path = data_path(folder, name, rows)
+            if path.is_file():
+                self.data[name] = json.loads(path.read_text("utf-8"))
         for path in sorted((folder / "cells").glob("*.json")):
             try:
                 found = json.loads(path.read_text("utf-8"))
                 cell = Cell.from_dict(found["cell"])
             except (ValueError, KeyError, TypeError):
                 continue  # not a result: the runner will make it anew
-            if cell.rows == rows:
+            if cell.rows != rows:
+                continue
+            if is_current(found, cell, self.data.get(cell.dataset, {})):
                 self.cells[cell] = found
-        for name in DATA:
-            path = folder / "data" / f"{name}{f'-{rows}' if rows else ''}.json"
-            if path.is_file():
-                self.data[name] = json.loads(path.read_text("utf-8"))
+            else:
+                self.outdated += 1
 
     @property
     def datasets(self) -> list[str]:
@@ -257,7 +262,8 @@ def write(folder: Path, output: Path, rows: int | None = None) -> str:
     drawn = figures.draw_all(results, pictures)
     page = output / "results.md"
     page.write_text("\n\n".join(_page(results, drawn)) + "\n", "utf-8")
-    return f"{page}: {len(results.cells)} cells"
+    outdated = f", {results.outdated} outdated ones left out" if results.outdated else ""
+    return f"{page}: {len(results.cells)} cells{outdated}"
 
 
 def _page(results: Results, drawn: set[str]) -> list[str]:
@@ -276,9 +282,9 @@ def _page(results: Results, drawn: set[str]) -> list[str]:
         "where it is smaller by more.",
         order_table(results),
         "## Time, memory and size",
-        "At ε = 1, one thread a cell. Fitting includes tuning where there is any; memory is what "
-        "fitting and predicting added to the process at its peak; size is that of the pickle. A cell is "
-        f"cut off after {_limits(results)} seconds.",
+        "Processor time at ε = 1, one thread. Fitting includes tuning where there is any; memory is "
+        "what fitting and predicting added to the process at its peak; size is that of the pickle. "
+        f"A cell is cut off after {_limits(results)} seconds.",
     ]
     for dataset in results.datasets:
         parts += [f"**{title_of(results, dataset)}**", cost_table(results, dataset)]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.cell import write
+from benchmarks.cell import data_path, is_current, opening, write
 from benchmarks.protocol import LIMIT, Cell
 
 CUT_OFF_AFTER = (
@@ -32,11 +32,13 @@ def path_of(folder: Path, cell: Cell) -> Path:
 
 
 def read(folder: Path, cell: Cell) -> dict | None:
-    """A cell's result, or None if there is none that can be read and is really this cell's."""
+    """A cell's result, or None if there is none that is readable, this cell's, and not outdated."""
     try:
         found = json.loads(path_of(folder, cell).read_text("utf-8"))
-        return found if found["cell"] == cell.to_dict() else None
-    except (OSError, ValueError, KeyError, TypeError):
+        about = data_path(folder, cell.dataset, cell.rows)
+        data = json.loads(about.read_text("utf-8")) if about.is_file() else {}
+        return found if is_current(found, cell, data) else None
+    except (OSError, ValueError, AttributeError):
         return None
 
 
@@ -155,7 +157,7 @@ class _Run:
         while self.waiting or self.running:
             while self.waiting and len(self.running) < self.jobs:
                 self._begin(self.waiting.pop(0))
-            over = [p for p, (_, since) in self.running.items() if self._is_over(p, since)]
+            over = [process for process in self.running if process.poll() is not None]
             for process in over:
                 self._end(process)
                 self._show()
@@ -165,21 +167,20 @@ class _Run:
 
     def _begin(self, cell: Cell) -> None:
         if self.cut[_kind(cell)] < CUT_OFF_AFTER:
-            self.running[_start(cell, self.folder)] = cell, time.monotonic()
+            self.running[_start(cell, self.folder, self.limit)] = cell, time.monotonic()
         else:
             write(path_of(self.folder, cell), _cut_off(cell, self.limit, started=False))
             self.ended["left out"] += 1
 
-    def _is_over(self, process: subprocess.Popen, since: float) -> bool:
-        return process.poll() is not None or time.monotonic() - since > self.limit
-
     def _end(self, process: subprocess.Popen) -> None:
         cell, since = self.running.pop(process)
-        if process.poll() is None:
-            _kill(process)
+        if process.returncode == -signal.SIGXCPU:
             write(path_of(self.folder, cell), _cut_off(cell, self.limit, started=True))
             self.cut[_kind(cell)] += 1
-        found = read(self.folder, cell) or {"status": "failed", "why": "the process died"}
+        found = read(self.folder, cell) or {
+            "status": "failed",
+            "why": "the process died, or the code changed",
+        }
         took = time.monotonic() - since
         self.estimate.add(cell, took)
         self.ended[found["status"]] += 1
@@ -198,16 +199,17 @@ def _kind(cell: Cell) -> tuple:
 
 
 def _cut_off(cell: Cell, limit: float, *, started: bool) -> dict:
-    return {"cell": cell.to_dict(), "status": "cut off", "limit": limit, "started": started}
+    return {**opening(cell), "status": "cut off", "limit": limit, "started": started}
 
 
-def _start(cell: Cell, folder: Path) -> subprocess.Popen:
+def _start(cell: Cell, folder: Path, limit: float) -> subprocess.Popen:
     """A process for one cell: one thread, a session of its own, and a pipe that tells it of our end."""
     path = path_of(folder, cell)
     path.unlink(missing_ok=True)
     threads = {f"{name}_NUM_THREADS": "1" for name in _THREADS}
+    words = [json.dumps(cell.to_dict()), str(path.absolute()), str(limit)]
     return subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.cell", json.dumps(cell.to_dict()), str(path.absolute())],
+        [sys.executable, "-m", "benchmarks.cell", *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

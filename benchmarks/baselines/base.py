@@ -3,6 +3,7 @@
 In: a frame, labels, the public domain, the public classes, epsilon and a generator. Out: class scores.
 """
 
+import hashlib
 from typing import Literal
 
 import numpy as np
@@ -27,14 +28,21 @@ class Baseline:
         One line on the claim, for the results.
     settings : str
         One line on the settings, for the results.
+    version : int
+        To be raised with every change of what the system predicts: its finished cells are run again.
     """
 
     name = ""
     claim: Claim = "none"
     reason = ""
     settings = ""
+    version = 1
     compiled = False  # True: a first fit compiles code, so time the second
     needs = ""  # package that must be installed
+
+    def identity(self, epsilon) -> str:
+        """What a result is valid for: it changes when the system may predict something else."""
+        return str(self.version)
 
     def fit(self, X, y, domain, classes, epsilon, rng, validation=None):
         """Train; ``validation`` is (X, y) of the validation split, for systems that are tuned on it."""
@@ -55,6 +63,12 @@ class Baseline:
     def predict(self, X):
         """Class with the largest score."""
         return self.classes[self.predict_proba(X).argmax(axis=1)]
+
+
+def digest(*parts) -> str:
+    """A short name for arrays and numbers, the same whatever the last digits are."""
+    text = repr([np.round(np.asarray(part, dtype=float), 6).tolist() for part in parts])
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def values_of(X, domain):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from benchmarks.baselines.base import DELTA, Baseline, bounds_of, is_categorical, values_of
+from benchmarks.baselines.base import DELTA, Baseline, bounds_of, digest, is_categorical, values_of
 from lumberjack.accounting import calibrate_joint, queries_per_tree
 from lumberjack.heavy_hitters import HEAVY, LIGHT, mark_heavy_hitters, search_order
 from lumberjack.leaves import votes
@@ -230,6 +230,13 @@ class HeavyHitterForest(Baseline):
 
     def __init__(self, method="sparse", n_trees=20, depth=100):
         self.method, self.n_trees, self.depth = method, n_trees, depth
+
+    def identity(self, epsilon) -> str:
+        """Its version, and what it takes from the library: the noise and the votes."""
+        found = self.noise(epsilon)
+        noise = found.sigma, found.tau, found.leaf_sigma
+        said = votes(np.array([[3.0, 1.0], [500.0, 70.0], [-2.0, 9.0]]))
+        return f"{self.version}-{digest(noise, said)}"
 
     def noise(self, epsilon):
         """Calibrated noise: the sparse search meets 1 + floor(log2 h) queries a tree, top-down h."""

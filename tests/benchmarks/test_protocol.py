@@ -16,13 +16,15 @@ import pytest
 from benchmarks import cell as one_cell
 from benchmarks import environment, protocol, runner
 from benchmarks.__main__ import main
-from benchmarks.baselines import packages
-from benchmarks.protocol import Cell
+from benchmarks.baselines import SYSTEMS, packages, random_trees
+from benchmarks.protocol import EPSILONS, Cell, identity
+from lumberjack import LumberjackClassifier
 from lumberjack.datasets import acs, store
 from lumberjack.datasets.codebooks import ADULT
 from lumberjack.domain import Categorical
 
 SNR = Cell("adult", "snr", (), 1.0, 0)
+OURS = ("lumberjack", "paper", "top-down")  # what a change of the library may change
 ENDLESS = [Cell("adult", "greedy", (("n_trees", 10**6),), 1.0, r) for r in range(4)]
 
 
@@ -102,7 +104,7 @@ def test_a_cell_measures_what_it_says(adult):
         1.0,
         1.0,
     )  # the label is a column
-    assert found["test_rows"] == 40
+    assert found["rows"] == 400
     for key in ("fit_seconds", "predict_seconds", "model_bytes", "seconds"):
         assert found[key] > 0
     assert found["cell"] == Cell("adult", "decision-tree", (), None, 0).to_dict()
@@ -163,12 +165,64 @@ def test_a_file_that_is_no_result_is_made_anew(adult):
     assert runner.read(adult / "out", SNR) is None
 
 
+@pytest.fixture
+def forgetful():
+    """Identities are looked up afresh, before and after."""
+    protocol._identity.cache_clear()
+    yield protocol._identity.cache_clear
+    protocol._identity.cache_clear()
+
+
+def test_a_change_of_a_default_outdates_the_librarys_cells_and_no_others(forgetful, monkeypatch):
+    cells = [Cell("adult", name, (), e, 0) for name in SYSTEMS for e in EPSILONS]
+    before = {cell: identity(cell) for cell in cells}
+    forgetful()
+    assert {cell: identity(cell) for cell in cells} == before  # fits are seeded: the same each time
+    forgetful()
+    monkeypatch.setitem(LumberjackClassifier.__init__.__kwdefaults__, "max_depth", 90)
+    changed = {cell.system for cell in cells if identity(cell) != before[cell]}
+    assert changed == {"lumberjack"}  # paper() states its depth, and the others have their own
+
+
+def test_a_change_of_the_noise_outdates_cells_at_every_epsilon(forgetful, monkeypatch):
+    cells = [Cell("adult", name, (), e, 0) for name in OURS for e in EPSILONS]
+    before = {cell: identity(cell) for cell in cells}
+    assert len(set(before.values())) == len(cells)
+    forgetful()
+    for module, name in ((packages, "DELTA"), (random_trees, "DELTA")):
+        monkeypatch.setattr(module, name, 2e-6)
+    assert not any(identity(cell) == before[cell] for cell in cells)
+
+
+def test_an_outdated_result_is_as_good_as_none(adult, forgetful, monkeypatch):
+    folder = adult / "out"
+    assert go([SNR], folder) == {"done": 1}
+    assert runner.read(folder, SNR)["identity"] == "1"
+    forgetful()
+    monkeypatch.setattr(SYSTEMS["snr"], "version", 2)
+    assert runner.read(folder, SNR) is None
+    assert not runner.finished(runner.read(folder, SNR), limit=1.0)
+
+
+def test_a_result_on_other_data_is_outdated(adult):
+    words = ["run", "--dataset", "adult", "--system", "snr", "--epsilon", "1", "--repetitions", "1"]
+    words += ["--jobs", "1", "--folder", str(adult / "out")]
+    assert main(words) == 0
+    frame = pd.read_parquet(adult / "adult.parquet")
+    frame[:300].to_parquet(adult / "adult.parquet")
+    assert runner.read(adult / "out", SNR)["rows"] == 400  # nobody has looked at the data yet
+    main([*words, "--dry-run"])
+    assert runner.read(adult / "out", SNR) is None
+    assert main(words) == 0
+    assert runner.read(adult / "out", SNR)["rows"] == 300
+
+
 def test_the_slow_are_cut_off_and_after_two_the_rest_is_left_out(adult):
     folder = adult / "out"
-    assert go(ENDLESS, folder, limit=0.3, jobs=1) == {"cut off": 2, "left out": 2}
+    assert go(ENDLESS, folder, limit=2.0, jobs=1) == {"cut off": 2, "left out": 2}
     assert [runner.read(folder, c)["started"] for c in ENDLESS] == [True, True, False, False]
-    assert runner.read(folder, ENDLESS[0])["limit"] == 0.3
-    assert go(ENDLESS, folder, limit=0.2, jobs=1) == {"finished before": 4}
+    assert runner.read(folder, ENDLESS[0])["limit"] == 2.0
+    assert go(ENDLESS, folder, limit=1.0, jobs=1) == {"finished before": 4}
     assert not runner.finished(runner.read(folder, ENDLESS[0]), limit=10)  # more time: try again
 
 
@@ -272,6 +326,12 @@ def test_the_command_runs_and_goes_on(adult, capsys, monkeypatch):
     assert "travel_time is left out" in said.err
     assert main(words) == 0
     assert "2 finished before" in capsys.readouterr().out
+    (adult / "adult.parquet").unlink()
+    monkeypatch.setattr(store, "OPENML", "http://127.0.0.1:9")
+    assert main(words) == 0
+    assert "adult is left out" in capsys.readouterr().err
+    assert runner.read(adult / "out", SNR)["status"] == "done"  # and still described
+    assert '"rows": 400' in (adult / "out" / "data" / "adult.json").read_text()
     with pytest.raises(SystemExit):
         main(["run", "--epsilon", "-1"])
     assert "epsilon must be positive, got -1" in capsys.readouterr().err

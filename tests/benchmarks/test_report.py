@@ -5,7 +5,7 @@ import json
 import pytest
 
 from benchmarks import report
-from benchmarks.cell import write
+from benchmarks.cell import opening, write
 from benchmarks.protocol import EPSILONS, Cell
 from benchmarks.runner import path_of
 
@@ -20,7 +20,7 @@ def put(folder, system, accuracies, epsilon=1.0, dataset="adult", settings=(), s
         measured = {"accuracy": accuracy, "auc": accuracy + 0.05, "fit_seconds": 2.0}
         measured |= {"predict_seconds": 0.5, "peak_bytes": 3_000_000, "model_bytes": 4000}
         found = {
-            "cell": cell.to_dict(),
+            **opening(cell),
             "status": status,
             **(measured if status == "done" else {}),
             **more,
@@ -142,10 +142,19 @@ def test_each_ablation_has_a_figure_and_a_sentence(tmp_path):
     assert "ablation-depth.png" not in text
 
 
+def test_outdated_results_are_left_out_and_counted(tmp_path):
+    put(tmp_path, "snr", [0.7, 0.9])
+    put(tmp_path, "greedy", [0.6])
+    path = path_of(tmp_path, Cell("adult", "snr", (), 1.0, 1))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "identity": "of another day"}))
+    assert report.write(tmp_path, tmp_path / "docs").endswith("2 cells, 1 outdated ones left out")
+    assert row(page(tmp_path), "snr", "## Accuracy").split(" | ")[2] == "0.7000 (1)"
+
+
 def test_trials_and_results_do_not_mix(tmp_path):
     put(tmp_path, "snr", [0.7])
     trial = Cell("adult", "snr", (), 2.0, 0, rows=100)
-    write(path_of(tmp_path, trial), {"cell": trial.to_dict(), "status": "cut off", "limit": 1.0})
+    write(path_of(tmp_path, trial), {**opening(trial), "status": "cut off", "limit": 1.0})
     assert len(report.Results(tmp_path).cells) == 1
     report.write(tmp_path, tmp_path / "docs", rows=100)
     assert "A trial on 100 rows" in (tmp_path / "docs" / "results.md").read_text("utf-8")
