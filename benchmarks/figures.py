@@ -1,4 +1,4 @@
-"""The paper's figures: a score against epsilon, one panel a data set; and one figure an ablation."""
+"""The paper's figures: a score against epsilon, one panel a data set; costs; one figure an ablation."""
 
 from pathlib import Path
 
@@ -35,6 +35,8 @@ def draw_all(results, folder: Path) -> set[str]:
     for key, label in (("accuracy", "accuracy"), ("auc", "AUC")):
         if results.datasets and _comparison(results, key, label, folder / f"{key}.png"):
             drawn.add(key)
+    if results.datasets and _costs(results, folder / "costs.png"):
+        drawn.add("costs")
     for name in ABLATIONS:
         if _ablation(results, name, folder / f"ablation-{name}.png"):
             drawn.add(f"ablation-{name}")
@@ -88,6 +90,38 @@ def _comparison(results, key: str, label: str, path: Path) -> bool:
         axis.set_xlabel("ε")
     axes[0, 0].set_ylabel(label)
     _save(figure, path, 4)
+    return found
+
+
+COSTS = {
+    "fit_seconds": ("fit, seconds", 1.0),
+    "predict_seconds": ("predict the test split, seconds", 1.0),
+    "peak_bytes": ("peak memory, MB", 1e6),
+    "model_bytes": ("model, MB", 1e6),
+}
+
+
+def _costs(results, path: Path) -> bool:
+    """Time, memory and size at epsilon = 1: a line a system, a mark a data set."""
+    from benchmarks.report import mean_and_spread, title_of
+
+    figure, axes = _panels(len(COSTS))
+    names = list(SYSTEMS)[::-1]
+    found = False
+    for axis, (key, (label, unit)) in zip(axes[0], COSTS.items(), strict=True):
+        for i, dataset in enumerate(results.datasets):
+            each = {n: mean_and_spread(results.main(dataset, n, 1.0), key) for n in names}
+            points = [(s[0] / unit, names.index(n)) for n, s in each.items() if s is not None]
+            if points:
+                found = True
+                title = title_of(results, dataset)
+                axis.plot(*zip(*points, strict=True), "o^sDvP"[i % 6], color=f"C{i}", label=title, ms=5)
+        axis.set_xscale("log")
+        axis.set_ylim(-0.5, len(names) - 0.5)
+        axis.set_yticks(range(len(names)), names if key == "fit_seconds" else [""] * len(names))
+        axis.grid(axis="y", color="#EEEEEE")
+        axis.set_xlabel(label)
+    _save(figure, path, 3)
     return found
 
 

@@ -285,6 +285,7 @@ def _page(results: Results, drawn: set[str]) -> list[str]:
         "Processor time at ε = 1, one thread. Fitting includes tuning where there is any; memory is "
         "what fitting and predicting added to the process at its peak; size is that of the pickle. "
         f"A cell is cut off after {_limits(results)} seconds.",
+        *picture("costs"),
     ]
     for dataset in results.datasets:
         parts += [f"**{title_of(results, dataset)}**", cost_table(results, dataset)]

@@ -262,14 +262,23 @@ def test_a_damaged_cache_file_is_fetched_anew(server, tmp_path):
 def test_a_write_that_fails_leaves_nothing(server, tmp_path, monkeypatch):
     serve_openml(server, 1590, adult_arff())
 
-    def full_disk(frame, path):
-        path.write_bytes(b"half")
+    def full_disk(frame, file):
+        file.write(b"half")
         raise OSError("No space left on device")
 
     monkeypatch.setattr(pd.DataFrame, "to_parquet", full_disk)
-    with pytest.raises(FileNotFoundError, match="No space left"):
-        fetch_adult()
+    with pytest.warns(UserWarning, match=r"adult\.parquet is not kept in the cache: No space left"):
+        X, _, _ = fetch_adult()
+    assert len(X) == 48_842  # what was downloaded is of use all the same
     assert cached(tmp_path) == []
+
+
+def test_a_cache_that_cannot_be_written_to_is_no_obstacle(server, tmp_path, monkeypatch):
+    serve_openml(server, 1590, adult_arff())
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("LUMBERJACK_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.warns(UserWarning, match="is not kept in the cache"):
+        assert len(fetch_adult()[0]) == 48_842
 
 
 def persons(**columns):
@@ -406,8 +415,13 @@ def test_unknown_tasks_states_and_years_are_named():
         fetch_acs("wealth")
     with pytest.raises(ValueError, match="state must be 'US' or the two letters of a state, got 'XX'"):
         fetch_acs("income", "XX")
-    with pytest.raises(ValueError, match="year must be 2014 or later, and not 2020, got 2020"):
-        fetch_acs("income", "CA", 2020)
+    with pytest.raises(ValueError, match="the two letters of a state, got 6"):
+        fetch_acs("income", 6)
+    for year in (2020, 2013, "2018", 2018.0, (2018, 2020), None):
+        with pytest.raises(ValueError, match="year must be a number from 2014 on, and not 2020, got"):
+            fetch_acs("income", "CA", year)
+    with pytest.raises(ValueError, match="at least one year"):
+        fetch_acs("income", "CA", [])
 
 
 def test_the_domains_count_as_the_paper_does():

@@ -62,7 +62,7 @@ def test_means_and_deviations_are_right(tmp_path):
         "4 kB |",
     ]
     assert "commit: abc1234" in text
-    for name in ("accuracy", "auc"):
+    for name in ("accuracy", "auc", "costs"):
         assert f"results/{name}.png" in text
         assert (tmp_path / "docs" / "results" / f"{name}.png").stat().st_size > 10_000
 

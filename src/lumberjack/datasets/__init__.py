@@ -6,7 +6,7 @@ that holds only a sample is named so in a ``SampleWarning``. ``make_toy`` needs 
 """
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,13 +53,15 @@ def fetch_acs(task: str = "income", state: str = "CA", year: int | Sequence[int]
     """
     if task not in acs.TASKS:
         raise ValueError(f"task must be one of {', '.join(map(repr, acs.TASKS))}, got {task!r}")
-    state = state.upper()
-    if state != "US" and state not in STATES:
+    if not isinstance(state, str) or state.upper() not in ("US", *STATES):
         raise ValueError(f"state must be 'US' or the two letters of a state, got {state!r}")
-    years = (int(year),) if isinstance(year, numbers.Integral) else tuple(year)  # type: ignore[arg-type]
+    state = state.upper()
+    years = tuple(year) if isinstance(year, Iterable) and not isinstance(year, str) else (year,)
     for one in years:
-        if one < 2014 or one == 2020:
-            raise ValueError(f"year must be 2014 or later, and not 2020, got {one}")
+        if not isinstance(one, numbers.Integral) or one < 2014 or one == 2020:
+            raise ValueError(f"year must be a number from 2014 on, and not 2020, got {one!r}")
+    if not years:
+        raise ValueError("year must name at least one year, got none")
     frame = acs.load(task, state, years)
     names = acs.TASKS[task].features
     return frame[names], frame["label"], acs_domain(task, names, state, years)

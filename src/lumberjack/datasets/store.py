@@ -26,6 +26,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from lumberjack.files import open_to_write
+
 __all__ = [
     "BadDownloadError",
     "LocalFile",
@@ -127,8 +129,12 @@ def cached(name: str, fetch: Callable[[], Any]) -> Any:
         except (OSError, ValueError):  # damaged on the disk: as if it were not there
             pass
     frame = fetch()
-    with _whole_file(path) as partial:
-        frame.to_parquet(partial)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open_to_write(path) as file:
+            frame.to_parquet(file)
+    except OSError as error:
+        warnings.warn(f"{name} is not kept in the cache: {error}", stacklevel=2)
     return frame
 
 
@@ -138,19 +144,6 @@ def cache_folder() -> Path:
         return Path(named)
     base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
     return (Path(base) if base else Path.home() / ".cache") / "lumberjack"
-
-
-@contextmanager
-def _whole_file(path: Path) -> Iterator[Path]:
-    """A place to write to, which becomes ``path`` only when the block has ended well."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=".partial-", dir=path.parent)
-    os.close(handle)
-    try:
-        yield Path(name)
-        os.replace(name, path)
-    finally:
-        Path(name).unlink(missing_ok=True)
 
 
 @contextmanager
