@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.baselines import SYSTEMS
 
 COLOURS = {
@@ -117,6 +119,10 @@ def _costs(results, path: Path) -> bool:
                 title = title_of(results, dataset)
                 axis.plot(*zip(*points, strict=True), "o^sDvP"[i % 6], color=f"C{i}", label=title, ms=5)
         axis.set_xscale("log")
+        low, high = np.log10(axis.get_xlim())
+        decades = 10.0 ** np.arange(np.floor(low), np.ceil(high) + 1)
+        axis.set_xticks(decades, [f"{x:g}" for x in decades])
+        axis.minorticks_off()
         axis.set_ylim(-0.5, len(names) - 0.5)
         axis.set_yticks(range(len(names)), names if key == "fit_seconds" else [""] * len(names))
         axis.grid(axis="y", color="#EEEEEE")

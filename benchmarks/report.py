@@ -242,6 +242,9 @@ def ablation_sentence(results: Results, name: str) -> str:
         else:
             for label, points in lines.items():
                 best, worst = (pick(points, key=lambda p: p[1]) for pick in (max, min))
+                if best[1] == worst[1]:
+                    said.append(f"on {title} ({label}) accuracy is {best[1]:.4f} wherever it was tried")
+                    continue
                 said.append(
                     f"on {title} ({label}) accuracy is best at {best[0]:g} with {best[1]:.4f} and worst "
                     f"at {worst[0]:g} with {worst[1]:.4f}"

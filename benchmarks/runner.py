@@ -80,9 +80,9 @@ class Estimate:
             self.seen.setdefault(key, []).append(seconds)
 
     def seconds(self, cell: Cell) -> float | None:
-        """The mean of the most similar cells; None before anything is known."""
+        """The median of the most similar cells, so that a pause does not count; None without any."""
         known = [key for key in self._likes(cell) if key in self.seen]
-        return float(np.mean(self.seen[known[0]])) if known else None
+        return float(np.median(self.seen[known[0]])) if known else None
 
     def total(self, cells: list[Cell], jobs: int) -> float | None:
         """Seconds for all of those cells, so many at a time."""

@@ -281,6 +281,8 @@ def test_the_estimate_is_that_of_similar_cells():
     estimate.add(Cell("adult", "snr", (), 8.0, 3), 4.0)
     assert estimate.seconds(Cell("adult", "snr", (), 2.0, 1)) == 3.0
     assert estimate.total([SNR, ENDLESS[1]], jobs=2) == (3.0 + 100.0) / 2
+    estimate.add(SNR, 3600.0)  # somebody paused the run
+    assert estimate.seconds(SNR) == 4.0
     assert [runner.span(s) for s in (None, 12, 600, 7200)] == [
         "an unknown time",
         "12 s",

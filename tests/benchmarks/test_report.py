@@ -128,6 +128,8 @@ def test_each_ablation_has_a_figure_and_a_sentence(tmp_path):
             put(tmp_path, "heavy-hitters", [accuracy] * 2, epsilon, settings=settings)
     for k, accuracy in ((5, 0.80), (10, 0.83), (20, 0.82)):
         put(tmp_path, "lumberjack", [accuracy], settings=(("n_estimators", k),))
+    for share in (0.1, 0.9):
+        put(tmp_path, "lumberjack", [0.83], settings=(("structure_share", share),))
     put(tmp_path, "lumberjack", [0.81], settings=(("splits", "random"),))
     text = page(tmp_path)
     said = (
@@ -135,6 +137,7 @@ def test_each_ablation_has_a_figure_and_a_sentence(tmp_path):
     )
     assert said in text
     assert "accuracy is best at 10 with 0.8300 and worst at 5 with 0.8000." in text
+    assert "On Adult (default) accuracy is 0.8300 wherever it was tried." in text
     assert "On Adult at ε = 1: random 0.8100 ± 0.0000; not available: guided." in text
     assert "Not run yet." in text
     for name in ("heavy-hitters", "trees", "splits"):
