@@ -142,6 +142,17 @@ class Description:
             rows.append(("cut-off (Δ)", f"{g.cutoff:.6g}; counts up to {g.cut} never pass"))
         rows += [
             ("threshold (τ)", f"{g.threshold:.6g} rows"),
+        ]
+        if g.guided_levels:
+            rows += [
+                ("levels whose splits are chosen", f"{g.guided_levels}"),
+                ("choices that one row takes part in (N)", f"{g.choices_per_record}"),
+                (
+                    "exponent of the choice (λ)",
+                    f"{g.choice_exponent:.6g}, scores move by {g.choice_range:g}",
+                ),
+            ]
+        rows += [
             ("a leaf releases", g.leaf),
             ("leaf releases that one row takes part in (k)", f"{g.counts_per_record}"),
         ]
@@ -276,18 +287,23 @@ def describe(model: Any, fingerprint: str | None = None) -> Description:
 
 def _budget(g: Guarantee) -> tuple[Part, ...]:
     """Shares of mu^2 ("joint") or of epsilon ("paper")."""
-    names = "structure of the trees", "contents of the leaves"
+    leaves = "contents of the leaves" + (" and calibration" if g.guided_levels else "")
     if g.accounting == "paper" or g.leaf_noise is None:
         share = 1.0 if g.structure_share is None else g.structure_share
-    else:
-        structure = gdp_mu((g.queries_per_record, g.threshold_noise)) ** 2
-        leaves = gdp_mu((g.counts_per_record, g.leaf_noise)) ** 2
-        if g.sum_noise is not None and g.sum_bound:
-            leaves += gdp_mu((g.counts_per_record, g.sum_noise / g.sum_bound)) ** 2
-        # A file may claim no noise or endless noise: then there is nothing to share out.
-        whole = structure + leaves
-        share = structure / whole if 0 < whole < math.inf else 1.0
-    return Part(names[0], share), Part(names[1], 1 - share)
+        return Part("structure of the trees", share), Part(leaves, 1 - share)
+    structure = "pruning of the trees" if g.guided_levels else "structure of the trees"
+    spent = {structure: gdp_mu((g.queries_per_record, g.threshold_noise)) ** 2}
+    if g.guided_levels:  # a choice of range eta costs as much as a Gaussian query of eta / 2
+        half = (g.choice_exponent or 0.0) * (g.choice_range or 0.0) / 2
+        spent["choice of splits"] = g.choices_per_record * half**2
+    spent[leaves] = gdp_mu((g.counts_per_record, g.leaf_noise)) ** 2
+    if g.sum_noise is not None and g.sum_bound:
+        spent[leaves] += gdp_mu((g.counts_per_record, g.sum_noise / g.sum_bound)) ** 2
+    # A file may claim no noise or endless noise: then there is nothing to share out.
+    whole = sum(spent.values())
+    if not 0 < whole < math.inf:
+        return tuple(Part(name, float(i == 0)) for i, name in enumerate(spent))
+    return tuple(Part(name, part / whole) for name, part in spent.items())
 
 
 def _failure(g: Guarantee) -> tuple[Part, ...]:
@@ -296,7 +312,8 @@ def _failure(g: Guarantee) -> tuple[Part, ...]:
         return ()
     cut = cutoff_delta(g.queries_per_record, g.threshold_noise, g.cutoff, g.rows_per_person) / g.delta
     noise = max(g.verify() / g.delta - cut, 0.0)
-    parts = Part("tails of the Gaussian noise", noise), Part("cut-off of small counts", cut)
+    tails = "tails of the noise" if g.guided_levels else "tails of the Gaussian noise"
+    parts = Part(tails, noise), Part("cut-off of small counts", cut)
     return (*parts, Part("not used", max(1 - noise - cut, 0.0)))
 
 
