@@ -252,7 +252,7 @@ def ablation_sentence(results: Results, name: str) -> str:
     wanted = {line.label for line in ABLATIONS[name].lines}
     seen = {label for dataset in ABLATED for label in ablation_points(results, name, dataset)}
     if seen and wanted - seen:
-        said.append(f"not available: {', '.join(sorted(wanted - seen))}")
+        said.append(f"not run: {', '.join(sorted(wanted - seen))}")
     text = "; ".join(said)
     return f"{text[:1].upper()}{text[1:]}." if said else "Not run yet."
 

@@ -12,19 +12,19 @@ from scipy.special import ndtr
 from benchmarks.baselines.base import DELTA, Baseline, bounds_of, digest, is_categorical, values_of
 from lumberjack.accounting import calibrate_joint, queries_per_tree
 from lumberjack.heavy_hitters import HEAVY, LIGHT, mark_heavy_hitters, search_order
-from lumberjack.leaves import votes
 from lumberjack.noise import Bits, RoundedGaussian, ThresholdCoin
 from lumberjack.paths import make_level
+from lumberjack.voting import log_shares, read_odds, unchanged
 
 
 @dataclass(frozen=True)
 class Tree:
-    """Flat: feature (-1 at a leaf), cut and children; a leaf's ``left`` is its number."""
+    """Flat, as the library's: feature (-1 at a leaf), cut, and the left child, with the right one next
+    to it; a leaf's ``left`` is its number. Parents come before children."""
 
     feature: np.ndarray
     cut: np.ndarray
     left: np.ndarray
-    right: np.ndarray
     categorical: np.ndarray
 
     @property
@@ -38,7 +38,7 @@ class Tree:
         while len(moving):
             at = node[moving]
             left = _goes_left(values[moving], self.feature[at], self.cut[at], self.categorical)
-            node[moving] = np.where(left, self.left[at], self.right[at])
+            node[moving] = self.left[at] + ~left
             moving = moving[self.feature[node[moving]] >= 0]
         return self.left[node]
 
@@ -154,14 +154,13 @@ def grow(values, domain, height, ask, rng, *, top_down=False, floor=0):
 
 def _flatten(levels, drawn, marks, categorical):
     """Heavy nodes with their splits, and a leaf wherever a branch ends."""
-    feature, cut, left, right = [], [], [], []
+    feature, cut, left = [], [], []
 
     def add(depth, node):
         f = drawn[depth][0][node] if node >= 0 and marks[depth][node] == HEAVY else -1
         feature.append(int(f))
         cut.append(float(drawn[depth][1][node]) if f >= 0 else 0.0)
         left.append(-1)
-        right.append(-1)
         return len(feature) - 1
 
     pending = [(0, 0, add(0, 0))]
@@ -177,11 +176,11 @@ def _flatten(levels, drawn, marks, categorical):
             level = levels[depth + 1]
             for child in range(level.first_child[node], level.first_child[node + 1]):
                 below[int(level.label[child])] = child
-        for side, branch in ((0, left), (1, right)):
-            made = add(depth + 1, below[side]) if below[side] >= 0 else add(0, -1)
-            branch[here] = made
-            pending.append((depth + 1, below[side], made))
-    return Tree(np.array(feature), np.array(cut), np.array(left), np.array(right), categorical)
+        left[here] = len(feature)
+        for child in below.values():
+            made = add(depth + 1, child) if child >= 0 else add(0, -1)
+            pending.append((depth + 1, child, made))
+    return Tree(np.array(feature), np.array(cut), np.array(left), categorical)
 
 
 class RandomFull(Baseline):
@@ -217,8 +216,8 @@ class RandomFull(Baseline):
 class HeavyHitterForest(Baseline):
     """Lumberjack with random splits and a choice of heavy-hitter algorithm, under the joint accounting.
 
-    Everything but the search is the library's default: joint bound, half of mu^2 for the leaves, noisy
-    counts, votes weighted as the library weights them.
+    Everything but the search is what the library does with random splits: joint bound, half of mu^2 for
+    the leaves, noisy counts, and its votes.
 
     Claim: (epsilon, delta)-DP by the joint bound, as ``heavy_hitters`` proves it for each method, with
     m = trees * queries a tree. One shortcut of this file is outside that proof: with "sparse" and
@@ -235,8 +234,9 @@ class HeavyHitterForest(Baseline):
         """Its version, and what it takes from the library: the noise and the votes."""
         found = self.noise(epsilon)
         noise = found.sigma, found.tau, found.leaf_sigma
-        said = votes(np.array([[3.0, 1.0], [500.0, 70.0], [-2.0, 9.0]]))
-        return f"{self.version}-{digest(noise, said)}"
+        three = Tree(np.array([0, -1, 0, -1, -1]), np.zeros(5), np.array([1, 0, 3, 1, 2]), np.zeros(1))
+        said = log_shares(three, np.array([[30.0, 10.0], [500.0, 70.0], [-2.0, 90.0]]), found.leaf_sigma)
+        return f"{self.version}-{digest(noise, read_odds(said, unchanged(2)))}"
 
     def noise(self, epsilon):
         """Calibrated noise: the sparse search meets 1 + floor(log2 h) queries a tree, top-down h."""
@@ -263,11 +263,12 @@ class HeavyHitterForest(Baseline):
             tree = grow(values, self.domain, self.depth, lambda c: coin.draw(c, bits), rng, **shape)
             counts = _leaf_counts(tree, values, target, len(self.classes))
             noisy = counts + leaf_noise.draw(counts.size, bits).reshape(counts.shape)
-            self.trees.append((tree, votes(noisy.astype(float))))
+            self.trees.append((tree, log_shares(tree, noisy.astype(float), found.leaf_sigma)))
 
     def _scores(self, X):
         values = values_of(X, self.domain)
-        return sum(vote[tree.apply(values)] for tree, vote in self.trees)
+        said = sum(said[tree.apply(values)] for tree, said in self.trees) / len(self.trees)
+        return read_odds(said, unchanged(len(self.classes)))
 
 
 class TopDown(HeavyHitterForest):

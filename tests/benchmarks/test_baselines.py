@@ -251,7 +251,9 @@ def test_a_pruned_tree_splits_exactly_the_heavy_nodes(top_down):
         assert depth < height
         f, c = tree.feature[node], tree.cut[node]
         left = values[rows, f] == c if f == 0 else values[rows, f] <= c
-        pending += [(tree.left[node], rows[left], depth + 1), (tree.right[node], rows[~left], depth + 1)]
+        first = tree.left[node]
+        assert first > node
+        pending += [(first, rows[left], depth + 1), (first + 1, rows[~left], depth + 1)]
     assert visited == len(tree.feature)
     assert sorted(tree.left[tree.feature < 0].tolist()) == list(range(tree.n_leaves))
 
@@ -283,7 +285,7 @@ def test_top_down_pays_for_every_level():
     rho_of_leaves = 20 / (2 * noise.leaf_sigma**2)  # half of the budget, as is the structure's
     assert noise.sigma == pytest.approx(math.sqrt(20 * 100 / (2 * rho_of_leaves)))
     assert noise.sigma / sparse.noise(1.0).sigma == pytest.approx(math.sqrt(100 / 7), rel=0.03)
-    promise = plan(1.0, 1e-6, 20, 100, structure_share=0.5)
+    promise = plan(1.0, 1e-6, 20, 100, splits="random")
     assert sparse.noise(1.0).sigma == pytest.approx(promise.threshold_noise)
 
 

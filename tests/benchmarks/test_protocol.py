@@ -110,16 +110,6 @@ def test_a_cell_measures_what_it_says(adult):
     assert found["cell"] == Cell("adult", "decision-tree", (), None, 0).to_dict()
 
 
-def test_what_the_library_cannot_do_yet_is_absent_and_not_a_failure(adult, monkeypatch):
-    def refuse(*_):
-        raise ValueError('splits="guided" is not available yet; use splits="random"')
-
-    monkeypatch.setattr(packages.Lumberjack, "_fit", refuse)
-    found = one_cell.run(Cell("adult", "lumberjack", (("splits", "guided"),), 1.0, 0))
-    assert (found["status"], found["why"]) == ("absent", "not available yet")
-    assert one_cell.run(Cell("adult", "snr", (), 1.0, 0))["status"] == "done"
-
-
 def test_peak_memory_counts_what_comes_after_the_reset():
     big = np.ones(30_000_000)  # 240 MB, gone before the measurement
     del big

@@ -138,7 +138,7 @@ def test_each_ablation_has_a_figure_and_a_sentence(tmp_path):
     assert said in text
     assert "accuracy is best at 10 with 0.8300 and worst at 5 with 0.8000." in text
     assert "On Adult (default) accuracy is 0.8300 wherever it was tried." in text
-    assert "On Adult at ε = 1: random 0.8100 ± 0.0000; not available: guided." in text
+    assert "On Adult at ε = 1: random 0.8100 ± 0.0000; not run: guided." in text
     assert "Not run yet." in text
     for name in ("heavy-hitters", "trees", "splits"):
         assert (tmp_path / "docs" / "results" / f"ablation-{name}.png").exists()
