@@ -1,14 +1,15 @@
 # make demo   sets up and runs the main job on generated data
 # make test   sets up and runs lint, types and tests
 # make fuzz   sets up and throws 100,000 mutated model files at load
+# make bench  sets up and runs the paper's experiments (hours; goes on where it was stopped)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test fuzz test-oldest lint types format clean
+.PHONY: help demo test fuzz test-oldest bench test-bench lint types format clean
 
 help:
-	@sed -n '1,3s/^# //p' Makefile
+	@sed -n '1,4s/^# //p' Makefile
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Lumberjack needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
@@ -46,7 +47,7 @@ format: $(VENV)/test.stamp
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .venv-oldest out build dist
+	rm -rf $(VENV) .venv-oldest .venv-bench out build dist
 
 # The oldest versions that pyproject.toml declares, in an environment of their own.
 OLDEST := .venv-oldest
@@ -58,3 +59,18 @@ $(OLDEST)/stamp: pyproject.toml requirements-oldest.txt
 
 test-oldest: $(OLDEST)/stamp
 	$(OLDEST)/bin/python -m pytest -p no:cacheprovider tests/test_forest.py tests/test_domain.py tests/test_io.py tests/test_cli.py tests/integration
+
+# The paper's experiments, in an environment of their own: diffprivlib needs an older scikit-learn.
+BENCH := .venv-bench
+$(BENCH)/stamp: pyproject.toml
+	@$(PYTHON) -m venv $(BENCH)
+	@$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	@touch $@
+
+bench: $(BENCH)/stamp
+	-$(BENCH)/bin/python -m benchmarks run
+	-$(BENCH)/bin/python -m benchmarks run --ablation
+	$(BENCH)/bin/python -m benchmarks report
+
+test-bench: $(BENCH)/stamp
+	$(BENCH)/bin/python -m pytest -p no:cacheprovider tests/benchmarks

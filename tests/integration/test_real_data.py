@@ -22,6 +22,7 @@ def data(monkeypatch):
     monkeypatch.setenv("LUMBERJACK_DATA", folder)
 
 
+@pytest.mark.filterwarnings("ignore::lumberjack.datasets.SampleWarning")
 @pytest.mark.parametrize(
     ("fetch", "shape"),
     [
@@ -29,7 +30,8 @@ def data(monkeypatch):
         (lambda: fetch_acs("income", "CA"), (89_958, 10)),
         (lambda: fetch_acs("income", "US"), (332_900, 10)),
         (lambda: fetch_acs("public_coverage", "CA"), (55_422, 19)),
-        (lambda: fetch_acs("employment", "MA"), (277_677, 16)),
+        (lambda: fetch_acs("employment", "MA"), (70_131, 16)),
+        (lambda: fetch_acs("employment", "MA", range(2015, 2019)), (277_677, 16)),
         (fetch_california_housing, (20_640, 9)),
     ],
 )
