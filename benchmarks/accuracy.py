@@ -29,7 +29,7 @@ DATA = {
     "adult": fetch_adult,
     "income": lambda: fetch_acs("income", "CA"),
     "public_coverage": lambda: fetch_acs("public_coverage", "CA"),
-    "employment": lambda: fetch_acs("employment", "MA"),
+    "employment": lambda: fetch_acs("employment", "MA", range(2015, 2019)),
     "housing": fetch_california_housing,
 }
 EPSILONS = (0.5, 1.0, 4.0)
