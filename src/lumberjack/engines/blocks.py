@@ -149,7 +149,7 @@ def grow(
     most = 0
     for node in waiting:
         most = max(most, nodes.n_rows[node])
-    spare, place = np.empty(most, dtype=rows.dtype), np.empty(most, dtype=np.uint32)
+    spare, place = np.empty(most, dtype=rows.dtype), np.empty(most, dtype=np.uint16)
     block = _new_block(codes.shape[1])
     steps, tests, moves = 0, 0, 0
     # Depth first: the rows of a block are still in the cache when the next one reads them.
@@ -266,11 +266,16 @@ def _lay_out(
 
 @kernel
 def _gather(codes: Any, rows: Any, columns: Any) -> None:
-    """Copy the codes of some rows, column by column: many rows are then under way from memory at once."""
-    for f in range(codes.shape[1]):
+    """Copy the codes of some rows, column by column: many rows are then under way from memory at once.
+
+    The last column comes first, then all others from the start: a row may lie across two cache lines.
+    """
+    n_features = codes.shape[1]
+    for i in range(n_features):
+        f = (i + n_features - 1) % n_features
         column = columns[f]
-        for i in range(len(rows)):
-            column[i] = codes[np.uint64(rows[i]), np.uint64(f)]
+        for j in range(len(rows)):
+            column[j] = codes[np.uint64(rows[j]), np.uint64(f)]
 
 
 @kernel
@@ -312,7 +317,8 @@ def _share_out(
         here[:] = 0
         for g in range(made):
             if paths[g, 3] != g:
-                _take_split(block.batch[paths[g, 0]], g, paths[g, 1], paths[g, 2], paths[g, 3], here)
+                f, low, width, left = paths[g]
+                _take_split(block.batch[f], low, width, np.uint16(g), np.uint16(left), here)
                 n_splits += 1
     count[:made] = 0
     for i in range(n):
@@ -336,11 +342,11 @@ def _share_out(
 
 
 @kernel
-def _take_split(column: Any, g: Any, low: Any, width: Any, left: Any, here: Any) -> None:
-    """Rows that are at node g go to its left child, or to the node after that."""
+def _take_split(column: Any, low: Any, width: Any, node: Any, left: Any, here: Any) -> None:
+    """Rows that are at a node go to its left child, or to the one after that."""
     for i in range(len(here)):
-        right = np.uint32(np.uint32(column[i] - low) > width)
-        here[i] = left + right if here[i] == g else here[i]
+        right = np.uint16(np.uint32(column[i] - low) > width)
+        here[i] = np.uint16(left + right) if here[i] == node else here[i]
 
 
 @kernel
