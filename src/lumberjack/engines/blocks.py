@@ -74,10 +74,10 @@ class Nodes(NamedTuple):
 class _Block(NamedTuple):
     """The nodes of a block, numbered from 0, parents before children, and room to work in.
 
-    ``node`` is a node's number in the tree and ``above`` its parent's in the block. ``begin`` and ``end``
-    are its rows of the sample, ``start`` and ``count`` all its rows. ``first`` and ``last`` are what is
-    left to tell apart in it (``structure.narrow``), with a column for each feature. ``columns`` and
-    ``batch`` have the codes of the sample and of a batch of rows, feature by feature.
+    ``node`` is a node's number in the tree and ``above`` its parent's in the block. ``begin`` and
+    ``end`` are its rows of the sample, ``start`` and ``n_rows`` all its rows. ``first`` and ``last`` are
+    what is left to tell apart in it (``structure.narrow``), with a column for each feature. ``columns``
+    and ``batch`` have the codes of the sample and of a batch of rows, feature by feature.
     """
 
     node: NDArray[np.int64]
@@ -85,7 +85,7 @@ class _Block(NamedTuple):
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
     start: NDArray[np.int64]
-    count: NDArray[np.int64]
+    n_rows: NDArray[np.int64]
     first: NDArray[np.uint32]
     last: NDArray[np.uint32]
     paths: NDArray[np.uint32]
@@ -153,7 +153,7 @@ def grow(
     block = _new_block(codes.shape[1])
     steps, tests, moves = 0, 0, 0
     # Depth first: the rows of a block are still in the cache when the next one reads them.
-    pending = [node for node in waiting]
+    pending = list(waiting)
     while pending and not stop[0]:
         node = pending.pop()
         if nodes.n_rows[node] < small:
@@ -260,7 +260,7 @@ def _lay_out(
             aside[i] = rows[begin + sample[i]]
         rows[begin : begin + n] = aside[:n]
         for g in range(made):
-            block.start[g], block.count[g] = block.begin[g], block.end[g] - block.begin[g]
+            block.start[g], block.n_rows[g] = block.begin[g], block.end[g] - block.begin[g]
     return made, tests
 
 
@@ -306,7 +306,7 @@ def _share_out(
 ) -> Any:
     """Take the rows of a node through its block, a batch at a time, and sort them by where they end."""
     begin, n = nodes.start[node], nodes.n_rows[node]
-    paths, count, start = block.paths, block.count, block.start
+    paths, n_rows, start = block.paths, block.n_rows, block.start
     n_splits = 0
     for done in range(0, n, _BATCH):
         if stop[0]:
@@ -320,17 +320,17 @@ def _share_out(
                 f, low, width, left = paths[g]
                 _take_split(block.batch[f], low, width, np.uint16(g), np.uint16(left), here)
                 n_splits += 1
-    count[:made] = 0
+    n_rows[:made] = 0
     for i in range(n):
-        count[place[i]] += 1
+        n_rows[place[i]] += 1
     for g in range(made - 1, 0, -1):
-        count[block.above[g]] += count[g]
+        n_rows[block.above[g]] += n_rows[g]
     # A node's rows are its left child's, then its right child's.
     start[0] = 0
     for g in range(made):
         left = paths[g, 3]
         if left != g:
-            start[left], start[left + 1] = start[g], start[g] + count[left]
+            start[left], start[left + 1] = start[g], start[g] + n_rows[left]
     at = block.begin  # of use no more
     at[:made] = start[:made]
     for i in range(n):
@@ -358,8 +358,8 @@ def _keep(node: Any, made: Any, small: Any, nodes: Any, size: Any, block: Any) -
     begin, walked = nodes.start[node], nodes.n_rows[node]
     for g in range(1, made):
         above = block.above[g]
-        up, n = block.node[above], block.count[g]
-        if up < 0 or n == 0 or (above > 0 and block.count[above] < small):
+        up, n = block.node[above], block.n_rows[g]
+        if up < 0 or n == 0 or (above > 0 and block.n_rows[above] < small):
             block.node[g] = -1
             continue
         old, block.node[g] = block.node[g], size

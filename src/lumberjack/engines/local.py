@@ -28,6 +28,7 @@ __all__ = ["Leaves", "Work", "prune"]
 
 Integers = NDArray[np.int64]
 
+
 class Coin(Protocol):
     """What ``prune`` asks of a threshold: ``noise.ThresholdCoin``, or a stand-in without noise."""
 
@@ -145,10 +146,9 @@ def _wake(
                 int(nodes.n_rows[node]), most, bits, nodes.key[node : node + 1]
             ):
                 passed.append(node)
-            first, most_here, one = size, int(nodes.n_rows[node]), np.array([node])
-            nodes, size, *_ = grow(
-                codes, public, nodes, size, one, level + 1, most_here, rows, never
-            )
+            first, one = size, np.array([node], dtype=np.int64)
+            n_rows = int(nodes.n_rows[node])
+            nodes, size, *_ = grow(codes, public, nodes, size, one, level + 1, n_rows, rows, never)
             for child in range(first, size):
                 begin = nodes.start[child]
                 inside = set(rows[begin : begin + nodes.n_rows[child]].tolist())
