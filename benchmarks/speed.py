@@ -166,10 +166,10 @@ def work():
     each = [
         prune(codes, features, key, 100, coin, Bits(1), thinning=thinning)[2] for key in root_keys(1, 20)
     ]
-    nodes, steps, moves = (sum(column) / 20 for column in zip(*each, strict=True))
+    nodes, steps, tests, moves = (sum(column) / 20 for column in zip(*each, strict=True))
     n = len(codes)
-    print(f"a tree on {n:,} rows: {nodes:,.0f} nodes, {steps / n:.1f} splits walked and ", end="")
-    print(f"{moves / n:.2f} moves (4 bytes each) for each row", flush=True)
+    print(f"a tree on {n:,} rows: {nodes:,.0f} nodes, {steps / n:.1f} splits passed, ", end="")
+    print(f"{tests / n:.0f} comparisons and {moves / n:.2f} moves (4 bytes each) a row", flush=True)
 
 
 CHILD = """

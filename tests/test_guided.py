@@ -113,8 +113,12 @@ def offering(features, nodes, wanted, missing_left=None):
     raise AssertionError("no such key")
 
 
+def room(nodes):
+    return nodes.first[0], nodes.last[0]
+
+
 def tree(nodes):
-    return nodes.first, nodes.last, nodes.up, nodes.feature, nodes.cut
+    return nodes.up, nodes.feature, nodes.cut
 
 
 def list_candidates(domain, codes, target, n_classes, wanted, missing_left=False):
@@ -123,7 +127,9 @@ def list_candidates(domain, codes, target, n_classes, wanted, missing_left=False
     _, offsets, left = offering(features, nodes, wanted, missing_left)
     rows = np.arange(len(codes), dtype=np.int32)
     bins, total = _count(codes, rows, public, offsets, target, n_classes)
-    return _candidates(public, offsets, bins, total, left, n_classes, 0, *tree(nodes))
+    return _candidates(
+        public, offsets, bins, total, left, n_classes, 0, nodes.first[0], nodes.last[0], *tree(nodes)
+    )
 
 
 def side_scores(left, target, n_classes):
@@ -194,7 +200,9 @@ def test_candidates_keep_to_what_ancestors_left():
     key, offsets, _ = offering(features, nodes, [0, 1])
     codes = np.zeros((1, 4), dtype=np.uint32)
     bins, total = _count(codes, np.zeros(1, np.int32), public, offsets, np.zeros(1, np.int32), 2)
-    feature, cut, _, _ = _candidates(public, offsets, bins, total, False, 2, 2, *tree(nodes))
+    feature, cut, _, _ = _candidates(
+        public, offsets, bins, total, False, 2, 2, nodes.first[2], nodes.last[2], *tree(nodes)
+    )
     assert set(cut[feature == 1]) == {0, 1}
     assert cut[feature == 0].min() >= CELLS // 2
     assert (feature == 0).sum() == BINS // 2 - 1
@@ -219,7 +227,7 @@ def test_choices_have_the_probabilities_of_the_exponential_mechanism(n_classes):
     nodes.key[0] = key
     guide = Guide(features, target, n_classes, exponent, 6)
     rows = np.arange(n, dtype=np.int32)
-    picked = [guide.choose(codes, rows, 0, nodes, Bits(None)) for _ in range(draws)]
+    picked = [guide.choose(codes, rows, 0, nodes, room(nodes), Bits(None)) for _ in range(draws)]
     assert {m for _, _, m in picked} == {left}
     weight = {}
     for f, options in ((0, [CELLS // BINS * (b + 1) - 1 for b in range(BINS - 1)]), (1, range(3))):
@@ -242,7 +250,7 @@ def test_choices_have_the_probabilities_of_the_exponential_mechanism(n_classes):
     assert statistic < chi2.isf(FALSE_ALARM, len(found) - 1)
     # Twice the exponent must be noticed, or this test tells nothing.
     sharper = Guide(features, target, n_classes, 2 * exponent, 6)
-    other = [sharper.choose(codes, rows, 0, nodes, Bits(None))[:2] for _ in range(draws)]
+    other = [sharper.choose(codes, rows, 0, nodes, room(nodes), Bits(None))[:2] for _ in range(draws)]
     counts = np.array([other.count(option) for option in weight])[common]
     assert ((counts - expected[: common.sum()]) ** 2 / expected[: common.sum()]).sum() > chi2.isf(
         FALSE_ALARM, common.sum() - 1
@@ -256,7 +264,9 @@ def test_a_node_without_candidates_says_so():
     codes = np.zeros((3, 2), dtype=np.uint32)
     for key in range(20):
         nodes.key[0] = key
-        assert guide.choose(codes, np.arange(3, dtype=np.int32), 0, nodes, Bits(None)) is None
+        assert (
+            guide.choose(codes, np.arange(3, dtype=np.int32), 0, nodes, room(nodes), Bits(None)) is None
+        )
 
 
 def test_seeded_choices_depend_on_the_node_and_nothing_else():
@@ -267,6 +277,6 @@ def test_seeded_choices_depend_on_the_node_and_nothing_else():
     nodes.key[0] = offering(features, nodes, [0, 1])[0]
     guide = Guide(features, target, 2, 0.01, 6)
     rows = np.arange(50, dtype=np.int32)
-    first = guide.choose(codes, rows, 0, nodes, Bits(7))
-    assert first == guide.choose(codes, rows[::-1].copy(), 0, nodes, Bits(7))
-    assert len({guide.choose(codes, rows, 0, nodes, Bits(s)) for s in range(40)}) > 5
+    first = guide.choose(codes, rows, 0, nodes, room(nodes), Bits(7))
+    assert first == guide.choose(codes, rows[::-1].copy(), 0, nodes, room(nodes), Bits(7))
+    assert len({guide.choose(codes, rows, 0, nodes, room(nodes), Bits(s)) for s in range(40)}) > 5

@@ -74,15 +74,17 @@ class Guide:
         rows: NDArray[np.int32],
         node: int,
         nodes: Any,
+        room: tuple[Codes, Codes],
         bits: Bits,
     ) -> tuple[int, int, bool] | None:
         """Feature, cut and side of missing numbers for a node; None: there are no candidates.
 
-        ``rows`` are the node's, ``nodes`` is the tree so far (``engines.local``), its room filled in.
+        ``rows`` are the node's, ``nodes`` is the tree so far (``engines.blocks.Nodes``), and ``room`` is
+        what is left to tell apart (``structure.narrow``).
         """
         public = self.features.sizes, self.features.categorical, self.features.chances
         key = nodes.key[node]
-        offsets, missing_left = _offer(public, key, nodes.first[node], nodes.last[node])
+        offsets, missing_left = _offer(public, key, *room)
         if offsets[-1] == 0:
             return None
         bins, total = _count(codes, rows, public, offsets, self.target, self.n_classes)
@@ -94,8 +96,7 @@ class Guide:
             missing_left,
             self.n_classes,
             node,
-            nodes.first,
-            nodes.last,
+            *room,
             nodes.up,
             nodes.feature,
             nodes.cut,
@@ -177,8 +178,8 @@ def _candidates(
 ) -> Any:
     """All candidates of a node: feature, cut, score and weight of each.
 
-    ``first`` and ``last`` are the room of all nodes; ``up``, ``features`` and ``cuts`` are the tree so
-    far, as in ``structure``.
+    ``first`` and ``last`` are the node's room; ``up``, ``features`` and ``cuts`` are the tree so far, as
+    in ``structure``.
     """
     _, categorical, chances = public
     most = offsets[-1]
@@ -203,7 +204,7 @@ def _candidates(
             for b in range(BINS - 1):
                 left += bins[offsets[f] + b]
                 edge = ((b + 1) << _SHIFT) - 1
-                if first[node, f] <= edge < last[node, f]:
+                if first[f] <= edge < last[f]:
                     feature[made], cut[made] = f, edge
                     score[made] = _score(left, total, n_classes)
                     made += 1

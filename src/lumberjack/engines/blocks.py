@@ -1,0 +1,467 @@
+"""Random trees grown block by block: which rows are in which node.
+
+In: encoded rows, and nodes that wait to be split. Out: those nodes with all that is worth growing below
+them, and the rows sorted by node.
+
+A block is a node and several levels below it. Splits do not depend on rows, so all rows go through the
+splits of a block in one go and then straight to their places: a tree reads the table two or three
+times, not once for each level. There are two ways through a block:
+
+- *far*: rows come from memory a batch at a time, and every row of the batch meets every split of the
+  block. Most of that is in vain, but there is no branch in it and it takes whole vectors of rows at a
+  time. A sample of the rows tells beforehand which splits many rows will meet.
+- *near*: so few rows that they all fit in the cache are shared out split by split, down to the end.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lumberjack.kernels import kernel
+from lumberjack.noise import Words
+from lumberjack.structure import (
+    LEFT,
+    NO_SPLIT,
+    RIGHT,
+    child_key,
+    choose_split,
+    interval,
+    narrow,
+    root_room,
+)
+from lumberjack.tree import end_path, lay_path
+
+__all__ = ["Nodes", "Work", "divide", "find_room", "grow", "plant"]
+
+_BLOCK = 256  # splits of a block, at most
+_NEAR = 2048  # rows that fit in the cache
+_SAMPLE = 512  # of more rows, those that tell which nodes will be large
+_SEEN = 32  # of them in a node, for it to be split
+_BATCH = 256  # rows that go through a far block together
+
+
+class Work(NamedTuple):
+    """What a tree cost, in units that do not depend on the machine.
+
+    Attributes
+    ----------
+    nodes : int
+        Nodes that were made, sleeping ones included.
+    steps : int
+        Splits on the ways of all rows.
+    tests : int
+        Comparisons of a row with a split: in far blocks more than there are steps.
+    moves : int
+        Times that a row (its index of 4 bytes) was moved.
+    """
+
+    nodes: int
+    steps: int
+    tests: int
+    moves: int
+
+
+class Nodes(NamedTuple):
+    """Nodes of a growing tree, parents before children. Empty ones are not made.
+
+    ``start`` and ``n_rows`` are a node's rows, a segment of all rows: children share out their parent's
+    segment, so it stays valid for all ancestors.
+    """
+
+    key: Words
+    up: NDArray[np.int32]
+    side: NDArray[np.int8]
+    level: NDArray[np.int32]
+    start: NDArray[np.int64]
+    n_rows: NDArray[np.int64]
+    feature: NDArray[np.int32]
+    cut: NDArray[np.int64]
+    missing_left: NDArray[np.bool_]
+
+
+class _Block(NamedTuple):
+    """The nodes of a block, numbered from 0, parents before children, and room to work in.
+
+    ``node`` is a node's number in the tree and ``above`` its parent's in the block. ``begin`` and
+    ``end`` are its rows of the sample, ``start`` and ``n_rows`` all its rows. ``first`` and ``last`` are
+    what is left to tell apart in it (``structure.narrow``), with a column for each feature. ``columns``
+    and ``batch`` have the codes of the sample and of a batch of rows, feature by feature.
+    """
+
+    node: NDArray[np.int64]
+    above: NDArray[np.int64]
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    start: NDArray[np.int64]
+    n_rows: NDArray[np.int64]
+    first: NDArray[np.uint32]
+    last: NDArray[np.uint32]
+    paths: NDArray[np.uint32]
+    columns: NDArray[np.uint32]
+    batch: NDArray[np.uint32]
+    sample: NDArray[np.int32]
+    aside: NDArray[np.int32]
+
+
+def plant(root_key: np.uint64, n_rows: int) -> Nodes:
+    """A tree that is one root with all rows."""
+    one = np.ones(1, dtype=np.int64)
+    return Nodes(
+        key=np.array([root_key]),
+        up=(-one).astype(np.int32),
+        side=(0 * one).astype(np.int8),
+        level=(0 * one).astype(np.int32),
+        start=0 * one,
+        n_rows=n_rows * one,
+        feature=(NO_SPLIT * one).astype(np.int32),
+        cut=0 * one,
+        missing_left=(0 * one).astype(np.bool_),
+    )
+
+
+@kernel
+def grow(
+    codes: Any,
+    public: Any,
+    nodes: Any,
+    size: Any,
+    waiting: Any,
+    height: Any,
+    small: Any,
+    rows: Any,
+    stop: Any,
+) -> Any:
+    """Split waiting nodes, and below them all of at least ``small`` rows, down to level ``height``.
+
+    Parameters
+    ----------
+    codes : ndarray of uint32, shape (n, n_features)
+    public : tuple
+        ``sizes``, ``categorical`` and ``chances`` of ``structure.Features``.
+    nodes : Nodes
+        The tree so far, its first ``size`` nodes.
+    waiting : ndarray of int64
+        Nodes to split.
+    rows : ndarray of int32
+        Rows of ``codes``, those of one node next to each other. Sorted here, inside each node.
+    stop : ndarray of bool, shape (1,)
+        Set from another thread, it ends the work soon.
+
+    Returns
+    -------
+    nodes : Nodes
+        With room for more at the end.
+    size, steps, tests, moves : int
+        Number of nodes, and the cost: see ``Work``.
+    """
+    most = 0
+    for node in waiting:
+        most = max(most, nodes.n_rows[node])
+    spare, place = np.empty(most, dtype=rows.dtype), np.empty(most, dtype=np.uint16)
+    block = _new_block(codes.shape[1])
+    steps, tests, moves = 0, 0, 0
+    # Depth first: the rows of a block are still in the cache when the next one reads them.
+    pending = list(waiting)
+    while pending and not stop[0]:
+        node = pending.pop()
+        if nodes.n_rows[node] < small:
+            continue
+        nodes = _reserve(nodes, size, 2 * _BLOCK)
+        made, tested = _lay_out(codes, public, node, height, small, nodes, size, rows, block)
+        if made == 1:
+            continue
+        if nodes.n_rows[node] > _NEAR:
+            tested = _share_out(codes, node, made, nodes, rows, spare, place, block, stop)
+            if stop[0]:
+                break
+        begin = size
+        size, walked = _keep(node, made, small, nodes, size, block)
+        steps, tests, moves = steps + walked, tests + tested, moves + nodes.n_rows[node]
+        for i in range(begin, size):
+            if nodes.feature[i] == NO_SPLIT and nodes.n_rows[i] >= small and nodes.level[i] < height:
+                pending.append(i)
+    return nodes, size, steps, tests, moves
+
+
+@kernel
+def _lay_out(
+    codes: Any,
+    public: Any,
+    node: Any,
+    height: Any,
+    small: Any,
+    nodes: Any,
+    size: Any,
+    rows: Any,
+    block: Any,
+) -> Any:
+    """Make the nodes of a block, and share out all rows (near) or a sample of them (far).
+
+    New nodes are put behind all others for now. Returns how many nodes the block has, and how many
+    comparisons were made.
+    """
+    sizes, categorical, chances = public
+    begin, n = nodes.start[node], nodes.n_rows[node]
+    n_sample = n if n <= _NEAR else _SAMPLE
+    # What the sample says decides what a block is, and so how fast it goes: nothing else.
+    enough = small if n_sample == n else max(small * n_sample / n, _SEEN)
+    sample, aside = block.sample, block.aside
+    for i in range(n_sample):
+        aside[i] = rows[begin + i * n // n_sample]
+    _gather(codes, aside[:n_sample], block.columns)
+    for i in range(n_sample):
+        sample[i] = i
+    block.node[0], block.begin[0], block.end[0] = node, 0, n_sample
+    block.first[0], block.last[0] = find_room(nodes, node, sizes, categorical)
+    made, g, tests = 1, 0, 0
+    while g < made:
+        p = block.node[g]
+        f, c, m = NO_SPLIT, 0, False
+        large = g == 0 or block.end[g] - block.begin[g] >= enough
+        if large and nodes.level[p] < height and made + 2 <= len(block.node):
+            if g > 0:
+                up = block.above[g]
+                block.first[g], block.last[g] = block.first[up], block.last[up]
+                above = nodes.up[p]
+                narrow(
+                    nodes.feature[above],
+                    nodes.cut[above],
+                    nodes.side[p],
+                    categorical,
+                    block.first[g],
+                    block.last[g],
+                )
+            f, c, m = choose_split(
+                p,
+                nodes.key[p],
+                sizes,
+                categorical,
+                chances,
+                block.first[g],
+                block.last[g],
+                nodes.up,
+                nodes.feature,
+                nodes.cut,
+            )
+        nodes.feature[p], nodes.cut[p], nodes.missing_left[p] = f, c, m
+        if f == NO_SPLIT:
+            end_path(block.paths, g)
+        else:
+            lay_path(block.paths, g, f, c, categorical[f], m, made)
+            low, width = block.paths[g, 1], block.paths[g, 2]
+            middle = _partition(
+                block.columns[f], low, width, sample[block.begin[g] : block.end[g]], aside
+            )
+            middle += block.begin[g]
+            tests += block.end[g] - block.begin[g]
+            for side in (LEFT, RIGHT):
+                child = size + made - 1
+                block.node[made], block.above[made] = child, g
+                block.begin[made] = block.begin[g] if side == LEFT else middle
+                block.end[made] = middle if side == LEFT else block.end[g]
+                nodes.key[child], nodes.up[child] = child_key(nodes.key[p], side), p
+                nodes.side[child], nodes.level[child] = side, nodes.level[p] + 1
+                made += 1
+        g += 1
+    if n_sample == n:
+        for i in range(n):
+            aside[i] = rows[begin + sample[i]]
+        rows[begin : begin + n] = aside[:n]
+        for g in range(made):
+            block.start[g], block.n_rows[g] = block.begin[g], block.end[g] - block.begin[g]
+    return made, tests
+
+
+@kernel
+def _gather(codes: Any, rows: Any, columns: Any) -> None:
+    """Copy the codes of some rows, column by column: many rows are then under way from memory at once.
+
+    The last column comes first, then all others from the start: a row may lie across two cache lines.
+    """
+    n_features = codes.shape[1]
+    for i in range(n_features):
+        f = (i + n_features - 1) % n_features
+        column = columns[f]
+        for j in range(len(rows)):
+            column[j] = codes[np.uint64(rows[j]), np.uint64(f)]
+
+
+@kernel
+def _partition(column: Any, low: Any, width: Any, rows: Any, aside: Any) -> Any:
+    """Left rows to the front, right rows to the end, and no branch to mispredict; how many go left."""
+    n_left, n_right = 0, 0
+    for i in range(len(rows)):
+        row = rows[i]
+        right = np.uint32(column[np.uint64(row)] - low) > width
+        rows[n_left] = aside[n_right] = row
+        n_left, n_right = n_left + (not right), n_right + right
+    for i in range(n_right):
+        rows[n_left + i] = aside[i]
+    return n_left
+
+
+@kernel
+def _share_out(
+    codes: Any,
+    node: Any,
+    made: Any,
+    nodes: Any,
+    rows: Any,
+    spare: Any,
+    place: Any,
+    block: Any,
+    stop: Any,
+) -> Any:
+    """Take the rows of a node through its block, a batch at a time, and sort them by where they end."""
+    begin, n = nodes.start[node], nodes.n_rows[node]
+    paths, n_rows, start = block.paths, block.n_rows, block.start
+    n_splits = 0
+    for done in range(0, n, _BATCH):
+        if stop[0]:
+            return 0
+        end = min(done + _BATCH, n)
+        _gather(codes, rows[begin + done : begin + end], block.batch)
+        here, n_splits = place[done:end], 0
+        here[:] = 0
+        for g in range(made):
+            if paths[g, 3] != g:
+                f, low, width, left = paths[g]
+                _take_split(block.batch[f], low, width, np.uint16(g), np.uint16(left), here)
+                n_splits += 1
+    n_rows[:made] = 0
+    for i in range(n):
+        n_rows[place[i]] += 1
+    for g in range(made - 1, 0, -1):
+        n_rows[block.above[g]] += n_rows[g]
+    # A node's rows are its left child's, then its right child's.
+    start[0] = 0
+    for g in range(made):
+        left = paths[g, 3]
+        if left != g:
+            start[left], start[left + 1] = start[g], start[g] + n_rows[left]
+    at = block.begin  # of use no more
+    at[:made] = start[:made]
+    for i in range(n):
+        g = place[i]
+        spare[at[g]] = rows[begin + i]
+        at[g] += 1
+    rows[begin : begin + n] = spare[:n]
+    return n * n_splits
+
+
+@kernel
+def _take_split(column: Any, low: Any, width: Any, node: Any, left: Any, here: Any) -> None:
+    """Rows that are at a node go to its left child, or to the one after that."""
+    for i in range(len(here)):
+        right = np.uint16(np.uint32(column[i] - low) > width)
+        here[i] = np.uint16(left + right) if here[i] == node else here[i]
+
+
+@kernel
+def _keep(node: Any, made: Any, small: Any, nodes: Any, size: Any, block: Any) -> Any:
+    """Keep the nodes of a block that have rows and a parent that is kept and not small.
+
+    Returns the new number of nodes, and how many splits are on the ways of the rows.
+    """
+    begin, walked = nodes.start[node], nodes.n_rows[node]
+    for g in range(1, made):
+        above = block.above[g]
+        up, n = block.node[above], block.n_rows[g]
+        if up < 0 or n == 0 or (above > 0 and block.n_rows[above] < small):
+            block.node[g] = -1
+            continue
+        old, block.node[g] = block.node[g], size
+        nodes.key[size], nodes.up[size], nodes.side[size] = nodes.key[old], up, nodes.side[old]
+        nodes.level[size] = nodes.level[old]
+        nodes.start[size], nodes.n_rows[size] = begin + block.start[g], n
+        nodes.feature[size] = nodes.feature[old] if n >= small else NO_SPLIT
+        nodes.cut[size] = nodes.cut[old]
+        nodes.missing_left[size] = nodes.missing_left[old]
+        if block.paths[g, 3] != g:
+            walked += n
+        size += 1
+    return size, walked
+
+
+@kernel
+def find_room(nodes: Any, node: Any, sizes: Any, categorical: Any) -> Any:
+    """What is left to tell apart at a node (``structure.narrow``): first and last of each feature."""
+    first, last = np.empty(len(sizes), dtype=np.uint32), np.empty(len(sizes), dtype=np.uint32)
+    way = np.empty(nodes.level[node] + 1, dtype=np.int64)
+    for level in range(nodes.level[node], -1, -1):
+        way[level] = node
+        node = nodes.up[node]
+    root_room(sizes, categorical, first, last)
+    for level in range(len(way) - 1):
+        node = way[level]
+        side = nodes.side[way[level + 1]]
+        narrow(nodes.feature[node], nodes.cut[node], side, categorical, first, last)
+    return first, last
+
+
+@kernel
+def divide(codes: Any, public: Any, node: Any, split: Any, nodes: Any, size: Any, rows: Any) -> Any:
+    """Give one node a split that somebody chose, and share out its rows. Its children come last."""
+    feature, cut, missing_left = split
+    nodes = _reserve(nodes, size, 2)
+    nodes.feature[node], nodes.cut[node], nodes.missing_left[node] = feature, cut, missing_left
+    low, width = interval(cut, public[1][feature], missing_left)
+    begin, n = nodes.start[node], nodes.n_rows[node]
+    n_left = _partition(
+        codes[:, feature], low, width, rows[begin : begin + n], np.empty(n, dtype=rows.dtype)
+    )
+    for side, first, last in ((LEFT, 0, n_left), (RIGHT, n_left, n)):
+        if first < last:
+            nodes.key[size], nodes.up[size] = child_key(nodes.key[node], side), node
+            nodes.side[size], nodes.level[size] = side, nodes.level[node] + 1
+            nodes.start[size], nodes.n_rows[size] = begin + first, last - first
+            nodes.feature[size] = NO_SPLIT
+            size += 1
+    return nodes, size
+
+
+@kernel
+def _new_block(n_features: Any) -> Any:
+    n = 2 * _BLOCK
+    return _Block(
+        np.empty(n, dtype=np.int64),
+        np.zeros(n, dtype=np.int64),
+        np.empty(n, dtype=np.int64),
+        np.empty(n, dtype=np.int64),
+        np.empty(n, dtype=np.int64),
+        np.empty(n, dtype=np.int64),
+        np.empty((n, n_features), dtype=np.uint32),
+        np.empty((n, n_features), dtype=np.uint32),
+        np.empty((n, 4), dtype=np.uint32),
+        np.empty((n_features, _NEAR), dtype=np.uint32),
+        np.empty((n_features, _BATCH), dtype=np.uint32),
+        np.empty(_NEAR, dtype=np.int32),
+        np.empty(_NEAR, dtype=np.int32),
+    )
+
+
+@kernel
+def _longer(array: Any, room: Any) -> Any:
+    out = np.empty(room, dtype=array.dtype)
+    out[: len(array)] = array
+    return out
+
+
+@kernel
+def _reserve(nodes: Any, size: Any, more: Any) -> Any:
+    """The same nodes with room for so many more."""
+    if size + more <= len(nodes.key):
+        return nodes
+    room = len(nodes.key) + len(nodes.key) // 2 + more
+    return Nodes(
+        _longer(nodes.key, room),
+        _longer(nodes.up, room),
+        _longer(nodes.side, room),
+        _longer(nodes.level, room),
+        _longer(nodes.start, room),
+        _longer(nodes.n_rows, room),
+        _longer(nodes.feature, room),
+        _longer(nodes.cut, room),
+        _longer(nodes.missing_left, room),
+    )
