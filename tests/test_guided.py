@@ -107,7 +107,7 @@ def offering(features, nodes, wanted, missing_left=None):
     """A root key under which exactly these columns are offered."""
     public = features.sizes, features.categorical, features.chances
     for key in range(20_000):
-        offsets, left = _offer(public, np.uint64(key), nodes.first[0], nodes.last[0])
+        offsets, left = _offer(public, np.uint64(key), nodes.first[0], nodes.last[0], 0.5)
         if list(np.flatnonzero(np.diff(offsets))) == wanted and missing_left in (None, left):
             return np.uint64(key), offsets, left
     raise AssertionError("no such key")
@@ -179,15 +179,22 @@ def test_what_is_offered_is_public_and_has_room():
     features, nodes = make_tree(DOMAIN)
     public = features.sizes, features.categorical, features.chances
     keys = root_keys(3, 4000)
-    offered = np.array([np.diff(_offer(public, k, nodes.first[0], nodes.last[0])[0]) > 0 for k in keys])
+    offered = np.array(
+        [np.diff(_offer(public, k, nodes.first[0], nodes.last[0], 0.5)[0]) > 0 for k in keys]
+    )
     assert not offered[:, 3].any()  # a constant cannot be split
     # Each with chance 1/sqrt(4), independently: 4000 draws, 5 standard deviations.
     assert np.all(np.abs(offered[:, :3].mean(axis=0) - 0.5) < 5 * 0.5 / math.sqrt(4000))
     assert abs(np.corrcoef(offered[:, :3].T)[0, 1]) < 0.08
     weighted = Features.of(DOMAIN, np.array([1.0, 0.0, 3.0, 1.0]))
     public = weighted.sizes, weighted.categorical, weighted.chances
-    never = [np.diff(_offer(public, k, nodes.first[0], nodes.last[0])[0])[1] for k in keys[:200]]
+    never = [np.diff(_offer(public, k, nodes.first[0], nodes.last[0], 0.5)[0])[1] for k in keys[:200]]
     assert not any(never)
+
+
+def test_about_the_square_root_of_all_columns_is_offered():
+    assert offered_share(4) == 0.5
+    assert offered_share(1) == 1.0
 
 
 def test_candidates_keep_to_what_ancestors_left():
@@ -207,7 +214,7 @@ def test_candidates_keep_to_what_ancestors_left():
     assert cut[feature == 0].min() >= CELLS // 2
     assert (feature == 0).sum() == BINS // 2 - 1
     nodes.last[2, 1] = 1  # one category left: nothing to tell apart
-    offsets, _ = _offer(public, key, nodes.first[2], nodes.last[2])
+    offsets, _ = _offer(public, key, nodes.first[2], nodes.last[2], 0.5)
     assert np.diff(offsets)[1] == 0
 
 

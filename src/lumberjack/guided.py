@@ -27,7 +27,7 @@ from lumberjack.kernels import kernel
 from lumberjack.noise import Bits, ExponentialChoice, Purpose
 from lumberjack.structure import Features, chance, is_used
 
-__all__ = ["Guide"]
+__all__ = ["Guide", "offered_share"]
 
 BINS = 64  # of a number's range
 _SHIFT = (CELLS // BINS).bit_length() - 1  # from a cell to its bin
@@ -84,7 +84,7 @@ class Guide:
         """
         public = self.features.sizes, self.features.categorical, self.features.chances
         key = nodes.key[node]
-        offsets, missing_left = _offer(public, key, *room)
+        offsets, missing_left = _offer(public, key, *room, offered_share(len(public[0])))
         if offsets[-1] == 0:
             return None
         bins, total = _count(codes, rows, public, offsets, self.target, self.n_classes)
@@ -109,8 +109,13 @@ class Guide:
         return int(feature[found]), int(cut[found]), missing_left
 
 
+def offered_share(n_features: int) -> float:
+    """Chance of each column to be offered at a node: about sqrt(n) of n are, as in most forests."""
+    return 1 / math.sqrt(n_features)
+
+
 @kernel
-def _offer(public: Any, key: Any, first: Any, last: Any) -> Any:
+def _offer(public: Any, key: Any, first: Any, last: Any, share: Any) -> Any:
     """Where the bins of each offered feature begin, and the side of missing numbers.
 
     Feature f has bins offsets[f] to offsets[f + 1]: none if it is not offered. Otherwise one for each
@@ -118,7 +123,6 @@ def _offer(public: Any, key: Any, first: Any, last: Any) -> Any:
     """
     sizes, categorical, chances = public
     n = len(sizes)
-    share = 1 / math.sqrt(n)
     offsets = np.zeros(n + 1, dtype=np.int64)
     for f in range(n):
         weight = chances[f] - (chances[f - 1] if f else 0.0)

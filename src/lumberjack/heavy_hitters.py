@@ -118,7 +118,12 @@ def _distinct(ascending: Integers) -> Integers:
     return ascending[np.diff(ascending, prepend=-1) > 0]
 
 
-def mark_tree(level: Integers, up: Integers, answers: NDArray[np.bool_], height: int) -> Marks:
+def mark_tree(
+    level: NDArray[np.integer[Any]],
+    up: NDArray[np.integer[Any]],
+    answers: NDArray[np.bool_],
+    height: int,
+) -> Marks:
     """``mark_heavy_hitters`` for one tree whose coins are tossed beforehand, asked for or not.
 
     Parameters
