@@ -12,7 +12,16 @@ from scipy.stats import chi2
 from lumberjack import Domain
 from lumberjack.domain import CELLS, MISSING, OTHER
 from lumberjack.guarantee import SUM_BOUND
-from lumberjack.guided import BINS, Guide, _candidates, _count, _of_squares, _of_sum, _offer
+from lumberjack.guided import (
+    BINS,
+    Guide,
+    _candidates,
+    _count,
+    _of_squares,
+    _of_sum,
+    _offer,
+    offered_share,
+)
 from lumberjack.noise import Bits
 from lumberjack.structure import Features, root_keys, root_room
 

@@ -1,0 +1,254 @@
+"""How should splits be guided? One setting changed at a time, on many tables and budgets.
+
+    LUMBERJACK_DATA=... python -m benchmarks.guided [--rows 40000] [--splits 2] [--settings ...]
+
+Every setting runs the library itself, priced as the library prices it, with one of its constants
+replaced. Shown: AUC (one class against the others; R2 for housing), the mean over tables and splits for
+each epsilon, and each table at epsilon = 1. The result is in docs/guided.md.
+"""
+
+import argparse
+import math
+from contextlib import ExitStack
+from typing import ClassVar
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+from sklearn.datasets import make_classification
+from sklearn.metrics import r2_score, roc_auc_score
+from sklearn.model_selection import train_test_split
+
+import lumberjack.forest
+import lumberjack.guarantee
+import lumberjack.guided
+import lumberjack.voting
+from lumberjack import Domain, LumberjackClassifier, LumberjackRegressor
+from lumberjack.datasets import fetch_acs, fetch_adult, fetch_california_housing
+from lumberjack.guided import Guide
+from lumberjack.voting import BINS, UNBENT, unchanged
+
+EPSILONS = (0.1, 1.0, 8.0)
+
+
+def noisy_adult():
+    """Adult and 20 columns that mean nothing."""
+    X, y, domain = fetch_adult()
+    rng = np.random.default_rng(5)
+    more = pd.DataFrame(rng.random((len(X), 20)), columns=[f"noise{i}" for i in range(20)])
+    columns = {name: domain[name] for name in domain}
+    return pd.concat([X, more], axis=1), y, Domain({**columns, **dict.fromkeys(more, (0, 1))})
+
+
+def occupations():
+    """Seven classes: the occupation of the people in Adult, the rarer ones put together."""
+    X, _, domain = fetch_adult()
+    frequent = X["occupation"].value_counts().index[:6]
+    y = X["occupation"].where(X["occupation"].isin(frequent), "other").fillna("other")
+    kept = [name for name in domain if name != "occupation"]
+    return X[kept], y, Domain({name: domain[name] for name in kept})
+
+
+def synthetic(n, n_columns, seed):
+    def make():
+        X, y = make_classification(
+            n, n_columns, n_informative=5, flip_y=0.05, n_clusters_per_class=2, random_state=seed
+        )
+        frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(n_columns)])
+        return frame, y, Domain(dict.fromkeys(frame.columns, (-10, 10)))
+
+    return make
+
+
+def rare():
+    """One row in twenty is positive."""
+    X, y, domain = fetch_acs("income", "CA")
+    keep = np.random.default_rng(3).random(len(X)) < 0.12
+    return X, (np.asarray(y).astype(bool) & keep).astype(int), domain
+
+
+TABLES = {
+    "adult": fetch_adult,
+    "income": lambda: fetch_acs("income", "CA"),
+    "public_coverage": lambda: fetch_acs("public_coverage", "CA"),
+    "employment": lambda: fetch_acs("employment", "MA"),
+    "housing": fetch_california_housing,
+    "adult+noise": noisy_adult,
+    "occupations": occupations,
+    "rare": rare,
+    "synthetic10": synthetic(20_000, 10, 2),
+    "synthetic30": synthetic(50_000, 30, 1),
+}
+
+
+class Sloped(Guide):
+    """A larger exponent deeper down, where fewer rows decide; the squares add up to the same."""
+
+    slope = 1.0
+
+    def choose(self, codes, rows, node, nodes, room, bits):
+        weights = 2.0 ** (self.slope * np.arange(self.levels))
+        factor = math.sqrt(weights[nodes.level[node]] / weights.mean())
+        steeper = Guide(self.features, self.target, self.n_classes, self.exponent * factor, self.levels)
+        return steeper.choose(codes, rows, node, nodes, room, bits)
+
+
+class Shared(Guide):
+    """All roots choose from one noisy histogram; the levels below have the exponent of one level less.
+
+    Histogram: every column in BINS bins, a record in one cell of each; its price is that of four leaf
+    counts, taken from the leaves (their noise is not raised here, which flatters it a little).
+    """
+
+    noise = 1.0  # of a leaf count, set by the caller
+    drawn: ClassVar[dict] = {}
+
+    def choose(self, codes, rows, node, nodes, room, bits):
+        levels = self.levels
+        factor = math.sqrt(levels / (levels - 1))
+        if nodes.level[node] > 0:
+            below = Guide(self.features, self.target, self.n_classes, self.exponent * factor, levels)
+            return below.choose(codes, rows, node, nodes, room, bits)
+        public = self.features.sizes, self.features.categorical, self.features.chances
+        n = len(public[0])
+        key = id(self.target)
+        if key not in self.drawn:
+            every, _ = lumberjack.guided._offer(public, np.uint64(0), *room, 2.0)
+            bins, total = lumberjack.guided._count(
+                codes, rows, public, every, self.target, self.n_classes
+            )
+            sigma = self.noise * math.sqrt(n / 4)
+            noisy = bins + np.rint(np.random.default_rng().normal(0, sigma, bins.shape))
+            self.drawn.clear()
+            self.drawn[key] = every, np.maximum(noisy, 0).astype(np.int64)
+        every, noisy = self.drawn[key]
+        offsets, left = lumberjack.guided._offer(
+            public, nodes.key[node], *room, lumberjack.guided.offered_share(n)
+        )
+        offered = np.flatnonzero(np.diff(offsets))
+        if not len(offered):
+            return None
+        bins = np.concatenate([noisy[every[f] : every[f + 1]] for f in offered])
+        sizes = [noisy[every[f] : every[f + 1]].sum(axis=0) for f in offered]
+        total = np.max(sizes, axis=0)  # noise makes them differ a little
+        feature, cut, score, _ = lumberjack.guided._candidates(
+            public, offsets, bins, total, left, self.n_classes, node, *room,
+            nodes.up, nodes.feature, nodes.cut,
+        )  # fmt: skip
+        best = int(np.argmax(score))
+        return int(feature[best]), int(cut[best]), left
+
+
+def constant(module, name, value):
+    return mock.patch.object(module, name, value)
+
+
+def without_calibration():
+    """The curve is not used; its price is paid all the same."""
+    stack = ExitStack()
+
+    def straight(histogram, _):
+        n_curves = len(histogram) // BINS
+        return unchanged(2 if n_curves == 1 else n_curves)
+
+    stack.enter_context(constant(lumberjack.forest, "calibrate_odds", straight))
+    stack.enter_context(constant(lumberjack.forest, "calibrate_means", lambda *_: UNBENT))
+    return stack
+
+
+def share(choice, pruning):
+    """Of mu^2, for choices and for pruning; the rest is for leaves."""
+    return constant(lumberjack.guarantee, "_CHOICE_PART", choice / (choice + pruning)), {
+        "structure_share": choice + pruning
+    }
+
+
+def settings():
+    """Name of each setting: what it replaces, and parameters."""
+    levels = {
+        f"{n} guided levels": (constant(lumberjack.guarantee, "GUIDED_LEVELS", n), {}) for n in (2, 4, 8)
+    }
+    shares = {
+        f"shares {c:g}/{p:g}/{1 - c - p:g}": share(c, p)
+        for c, p in ((0.15, 0.35), (0.2, 0.4), (0.4, 0.3), (0.5, 0.25), (0.3, 0.25), (0.3, 0.45))
+    }
+    offered = {
+        name: (constant(lumberjack.guided, "offered_share", value), {})
+        for name, value in {
+            "half of the columns": lambda n: 0.5,
+            "all columns": lambda n: 1.0,
+            "half of sqrt": lambda n: 0.5 / math.sqrt(n),
+        }.items()
+    }
+    nothing = ExitStack()
+    return {
+        "default": (nothing, {}),
+        "random splits": (nothing, {"splits": "random"}),
+        **levels,
+        **shares,
+        **offered,
+        "10 trees": (nothing, {"n_estimators": 10}),
+        "40 trees": (nothing, {"n_estimators": 40}),
+        "depth 31": (nothing, {"max_depth": 31}),
+        "not calibrated": (without_calibration(), {}),
+        "exponents rise with depth": (constant(lumberjack.forest, "Guide", Sloped), {}),
+        "one histogram for all roots": (constant(lumberjack.forest, "Guide", Shared), {}),
+    }
+
+
+def measure(fetch, epsilon, parameters, n_rows, seed):
+    X, y, domain = fetch()
+    y = np.asarray(y)
+    regression = len(np.unique(y)) > 100  # the prices of houses
+    a, b, ya, yb = train_test_split(
+        X, y, train_size=min(n_rows, int(0.9 * len(X))), test_size=min(20_000, int(0.1 * len(X))),
+        random_state=seed, stratify=None if regression else y,
+    )  # fmt: skip
+    shared = {"domain": domain, "n_jobs": 2, **parameters}
+    if regression:
+        model = LumberjackRegressor(epsilon, y_bounds=(0, 500_001), **shared)
+    else:
+        model = LumberjackClassifier(epsilon, classes=np.unique(y), **shared)
+    Shared.noise = model._plan("mean" if regression else "counts").leaf_noise
+    model.fit(a, ya)
+    if regression:
+        return r2_score(yb, model.predict(b))
+    chances = model.predict_proba(b)
+    if chances.shape[1] == 2:
+        return roc_auc_score(yb, chances[:, 1])
+    return np.mean([roc_auc_score(yb == c, chances[:, i]) for i, c in enumerate(model.classes_)])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=40_000)
+    parser.add_argument("--splits", type=int, default=2)
+    parser.add_argument("--settings", nargs="*", default=list(settings()))
+    parser.add_argument("--tables", nargs="*", default=list(TABLES), choices=list(TABLES))
+    arguments = parser.parse_args()
+    loaded = {name: TABLES[name]() for name in arguments.tables}
+    tables = {name: (lambda found=found: found) for name, found in loaded.items()}
+    print("| setting | " + " | ".join(f"ε = {e:g}" for e in EPSILONS) + " | mean | "
+          + " | ".join(f"{n}, ε = 1" for n in tables) + " |")  # fmt: skip
+    print("|---|" + "---|" * (len(EPSILONS) + 1 + len(tables)), flush=True)
+    for name in arguments.settings:
+        change, parameters = settings()[name]
+        with change:
+            found = np.array(
+                [
+                    [
+                        np.mean([
+                            measure(fetch, e, parameters, arguments.rows, s)
+                            for s in range(arguments.splits)
+                        ])
+                        for e in EPSILONS
+                    ]
+                    for fetch in tables.values()
+                ]
+            )  # fmt: skip
+        cells = [*found.mean(axis=0), found.mean(), *found[:, 1]]
+        print(f"| {name} | " + " | ".join(f"{c:.4f}" for c in cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
