@@ -70,6 +70,7 @@ from lumberjack.report import Report, describe
 from lumberjack.structure import Features, root_keys
 from lumberjack.thinning import Thinning
 from lumberjack.tree import Forest, Tree
+from lumberjack.voting import Mean, Shares, Voting
 
 __all__ = ["LumberjackClassifier", "LumberjackRegressor", "load"]
 
@@ -489,6 +490,14 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
         said = (said + 1e-3 * len(self.forest_.trees) * tie) * weights
         return np.asarray(said / said.sum(axis=1, keepdims=True))
 
+    def _voting(self) -> Voting:
+        """What ``predict_proba`` reads besides the splits: the seam that exports rebuild."""
+        prior = np.maximum(self._released_totals(), 1.0)
+        prior = prior / prior.sum()
+        says = tuple(votes(v) if self.leaf == "counts" else v for v in self.forest_.values)
+        tie = prior if self.leaf == "counts" else (1 - prior) / max(len(prior) - 1, 1)
+        return Voting(says, Shares(1e-3 * len(says) * tie, self._class_weights()))
+
     def predict(self, X: Any) -> NDArray[Any]:
         """Most probable class of each row."""
         check_is_fitted(self)
@@ -607,6 +616,14 @@ class LumberjackRegressor(RegressorMixin, _Lumberjack):  # type: ignore[misc]
         means = np.where(count > floor, pooled[:, 1] / np.maximum(count, max(floor, 1.0)), prior)
         targets: Targets = self.targets_
         return targets.decode(means)
+
+    def _voting(self) -> Voting:
+        """What ``predict`` reads besides the splits: the seam that exports rebuild."""
+        values: tuple[Floats, ...] = self.forest_.values
+        everything = sum(v.sum(axis=0) for v in values)
+        prior = float(everything[1] / everything[0]) if everything[0] >= 1 else 0.0
+        floor = (self.guarantee_.leaf_noise or 0.0) * len(values) ** 0.5
+        return Voting(values, Mean(floor, prior, self.targets_))
 
 
 def load(path: str | os.PathLike[str]) -> LumberjackClassifier | LumberjackRegressor:
