@@ -1,8 +1,11 @@
 """Doctests of modules that need an optional package are skipped where it is missing, and say so."""
 
 import importlib.util
+import os
 
 import pytest
+
+os.environ.setdefault("MPLBACKEND", "Agg")  # pictures open no window
 
 NEEDS = {
     "lumberjack.export.": ("shap", "explain"),

@@ -24,6 +24,7 @@ __all__ = [
     "to_onnx",
     "to_shap",
     "to_text",
+    "tree_labels",
 ]
 
 Floats = NDArray[np.float64]
@@ -185,7 +186,7 @@ def to_text(model: Any, tree: int = 0, max_depth: int | None = None) -> str:
     |-- ... < ...
     """
     lines: list[str] = []
-    chosen, split, leaf = _labels(model, tree)
+    chosen, split, leaf = tree_labels(model, tree)
     todo = [(0, 0, "")]
     while todo:
         node, depth, before = todo.pop()
@@ -218,7 +219,7 @@ def to_graphviz(model: Any, tree: int = 0, max_depth: int | None = None) -> str:
     ...
     }
     """
-    chosen, split, leaf = _labels(model, tree)
+    chosen, split, leaf = tree_labels(model, tree)
     lines = ["digraph tree {", '  node [shape=box, style=rounded, fontname="sans-serif"];']
     todo = [(0, 0)]
     while todo:
@@ -236,7 +237,7 @@ def to_graphviz(model: Any, tree: int = 0, max_depth: int | None = None) -> str:
     return "\n".join([*lines, "}"])
 
 
-def _labels(
+def tree_labels(
     model: Any, number: int
 ) -> tuple[Tree, Callable[[int], tuple[str, str]], Callable[[int], str]]:
     """A tree, what its splits ask (and the opposite), and what its leaves hold, in words."""
