@@ -8,9 +8,10 @@ import pytest
 os.environ.setdefault("MPLBACKEND", "Agg")  # pictures open no window
 
 NEEDS = {
-    "lumberjack.export.": ("shap", "explain"),
-    "lumberjack.export_onnx.": ("onnxruntime", "onnx"),
-    "lumberjack.plots.": ("matplotlib", "plot"),
+    "exports.md": ("onnxruntime", "shap", "skops"),
+    "lumberjack.export.": ("shap",),
+    "lumberjack.export_onnx.": ("onnxruntime",),
+    "lumberjack.plots.": ("matplotlib",),
 }
 
 
@@ -18,6 +19,7 @@ def pytest_collection_modifyitems(items):
     """Mark what cannot run here."""
     for item in items:
         if isinstance(item, pytest.DoctestItem):
-            for module, (package, extra) in NEEDS.items():
-                if item.name.startswith(module) and importlib.util.find_spec(package) is None:
-                    item.add_marker(pytest.mark.skip(reason=f"needs the extra {extra!r}"))
+            for start, packages in NEEDS.items():
+                missing = [p for p in packages if importlib.util.find_spec(p) is None]
+                if item.name.startswith(start) and missing:
+                    item.add_marker(pytest.mark.skip(reason=f"needs {', '.join(missing)}"))
