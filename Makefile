@@ -34,7 +34,7 @@ test: lint types docs
 
 # Warnings are errors, and so are links that lead nowhere.
 docs: $(VENV)/test.stamp
-	$(BIN)/python -m sphinx -b html -n -W --keep-going -q docs out/docs
+	$(BIN)/python -m sphinx -b html -E -n -W --keep-going -q docs out/docs
 
 fuzz: $(VENV)/test.stamp
 	$(BIN)/python tests/fuzz_models.py 100000

@@ -1,6 +1,11 @@
 """How the documentation is built: ``make docs``, then open out/docs/index.html."""
 
+import warnings
 from importlib.metadata import version as _version
+
+from docutils import nodes
+
+warnings.filterwarnings("ignore", "Unknown section Formal Guarantees")  # see _formal_guarantees
 
 project = "Lumberjack"
 author = "The Lumberjack developers"
@@ -53,6 +58,14 @@ def _formal_guarantees(app, what, name, obj, options, lines):
             break
 
 
+def _trim(app, doctree):
+    """A doctest ends with an empty line, which a reader need not see."""
+    for block in list(doctree.findall(nodes.literal_block)):
+        text = block.astext().rstrip()
+        block.rawsource, block.children = text, [nodes.Text(text)]
+
+
 def setup(app):
-    """Run before numpydoc does."""
+    """Connect the two; the first must run before numpydoc does."""
     app.connect("autodoc-process-docstring", _formal_guarantees, priority=100)
+    app.connect("doctree-read", _trim)

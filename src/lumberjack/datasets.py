@@ -133,7 +133,19 @@ Result = tuple[Any, Any, Domain]
 
 
 def fetch_adult() -> Result:
-    """UCI Adult, 48,842 rows: does a person earn more than 50,000 dollars a year?"""
+    """UCI Adult, 48,842 rows: does a person earn more than 50,000 dollars a year?
+
+    Examples
+    --------
+    >>> from lumberjack.datasets import fetch_adult
+    >>> try:
+    ...     X, y, domain = fetch_adult()
+    ... except FileNotFoundError as error:  # says where the file is looked for
+    ...     print("LUMBERJACK_DATA" in str(error))
+    ... else:
+    ...     print(list(X.columns) == domain.names)
+    True
+    """
     frame = _load("adult.parquet")
     return frame[ADULT.names], frame["income"], ADULT
 
@@ -147,6 +159,14 @@ def fetch_acs(task: str = "income", state: str = "CA", year: int = 2018) -> Resu
     state : str
         Two letters, or "US".
     year : int
+
+    Examples
+    --------
+    >>> from lumberjack.datasets import fetch_acs
+    >>> fetch_acs("weather")
+    Traceback (most recent call last):
+        ...
+    ValueError: task must be one of 'income', 'employment', 'public_coverage', got 'weather'
     """
     if task not in _TASKS:
         raise ValueError(f"task must be one of {', '.join(map(repr, _TASKS))}, got {task!r}")
@@ -162,7 +182,19 @@ def fetch_acs(task: str = "income", state: str = "CA", year: int = 2018) -> Resu
 
 
 def fetch_california_housing() -> Result:
-    """Median house values of 20,640 Californian census blocks in 1990, for regression."""
+    """Median house values of 20,640 Californian census blocks in 1990, for regression.
+
+    Examples
+    --------
+    >>> from lumberjack.datasets import fetch_california_housing
+    >>> try:
+    ...     X, y, domain = fetch_california_housing()
+    ... except FileNotFoundError as error:
+    ...     print("LUMBERJACK_DATA" in str(error))
+    ... else:
+    ...     print(list(X.columns) == domain.names)
+    True
+    """
     frame = _load("california_housing.parquet")
     return frame[HOUSING.names], frame["median_house_value"], HOUSING
 
@@ -197,6 +229,13 @@ def make_toy(
         Ranges are [0, 5 scale] and [0, 4 scale]; the paper has 1, 10 and 1000.
     random_state : int
         Seed of the data (not of any noise).
+
+    Examples
+    --------
+    >>> from lumberjack.datasets import make_toy
+    >>> X, y, domain = make_toy(1000)
+    >>> X.shape, sorted(set(y.tolist())), domain["x"].high
+    ((1000, 2), [0, 1, 2], 5.0)
     """
     upper, blob = int(0.55 * n), int(0.05 * n)
     moons, moon = make_moons((upper, n - upper - blob), noise=0.1, random_state=random_state)

@@ -24,7 +24,6 @@ __all__ = [
     "to_onnx",
     "to_shap",
     "to_text",
-    "tree_labels",
 ]
 
 Floats = NDArray[np.float64]

@@ -252,7 +252,17 @@ class _Lumberjack(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return forest.pool(values, codes, effective_n_jobs(self.n_jobs))
 
     def apply(self, X: Any) -> NDArray[np.int32]:
-        """Leaf of each row in each tree, shape (n_rows, n_estimators)."""
+        """Leaf of each row in each tree, shape (n_rows, n_estimators).
+
+        Examples
+        --------
+        >>> from lumberjack import LumberjackClassifier
+        >>> from lumberjack.datasets import make_toy
+        >>> X, y, domain = make_toy()
+        >>> model = LumberjackClassifier(2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+        >>> model.apply(X).shape
+        (10000, 20)
+        """
         codes = self._encode(X)
         forest: Forest = self.forest_
         return forest.apply(codes, effective_n_jobs(self.n_jobs))
@@ -262,6 +272,18 @@ class _Lumberjack(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
         An existing file is replaced, at once and as a whole. A model with seeded noise is refused, as
         whoever knows the seed can remove the noise; ``allow_seeded=True`` writes it (without the seed).
+
+        Examples
+        --------
+        >>> from lumberjack import LumberjackClassifier
+        >>> from lumberjack.datasets import make_toy
+        >>> X, y, domain = make_toy()
+        >>> model = LumberjackClassifier(2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(os.path.join(folder, "toy.lumberjack"))
+        ...     os.listdir(folder)
+        ['toy.lumberjack']
         """
         check_is_fitted(self)
         if SEEDED in self.guarantee_.caveats and not allow_seeded:
@@ -274,7 +296,17 @@ class _Lumberjack(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             file.write(data)
 
     def privacy_report(self) -> Report:
-        """What is promised, how, and what is not, as text for people; prints as it should read."""
+        """What is promised, how, and what is not, as text for people; prints as it should read.
+
+        Examples
+        --------
+        >>> from lumberjack import LumberjackClassifier
+        >>> from lumberjack.datasets import make_toy
+        >>> X, y, domain = make_toy()
+        >>> model = LumberjackClassifier(2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+        >>> print(model.privacy_report().splitlines()[0])
+        Privacy report: (2, 1e-06)-differential privacy for every row
+        """
         check_is_fitted(self)
         return describe(self).text()
 
@@ -396,7 +428,14 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
 
     @classmethod
     def paper(cls, epsilon: float, delta: float = 1e-6, n_estimators: int = 30, **kw: Any) -> Self:
-        """The paper's settings: depth 100, Theorem 1 with 75 % of the budget, exponential leaves."""
+        """The paper's settings: depth 100, Theorem 1 with 75 % of the budget, exponential leaves.
+
+        Examples
+        --------
+        >>> from lumberjack import LumberjackClassifier
+        >>> LumberjackClassifier.paper(1.0).accounting
+        'paper'
+        """
         settings = {
             "max_depth": 100,
             "splits": "random",
@@ -412,6 +451,16 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
 
         ``person_ids``, shape (n_rows,), says whose row each is: rows beyond ``rows_per_person`` are
         dropped at random.
+
+        Examples
+        --------
+        >>> from lumberjack import LumberjackClassifier
+        >>> from lumberjack.datasets import make_toy
+        >>> X, y, domain = make_toy()
+        >>> model = LumberjackClassifier(domain=domain, classes=[0, 1, 2], rows_per_person=2)
+        >>> people = [row // 3 for row in range(len(X))]  # three rows each, of which two are used
+        >>> model.fit(X, y, person_ids=people).guarantee_.unit
+        'person'
         """
         refuse_unknown(fit_params)
         if self.leaf not in ("counts", "majority", "exponential"):
@@ -499,7 +548,17 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
         return Voting(says, Shares(1e-3 * len(says) * tie, self._class_weights()))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Most probable class of each row."""
+        """Most probable class of each row.
+
+        Examples
+        --------
+        >>> from lumberjack import LumberjackClassifier
+        >>> from lumberjack.datasets import make_toy
+        >>> X, y, domain = make_toy()
+        >>> model = LumberjackClassifier(2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+        >>> model.predict([[4.0, 3.0]])  # in the middle of the far blob
+        array([2])
+        """
         check_is_fitted(self)
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
@@ -568,7 +627,15 @@ class LumberjackRegressor(RegressorMixin, _Lumberjack):  # type: ignore[misc]
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, person_ids: Any = None, **fit_params: Any) -> Self:
-        """Train on a table, shape (n_rows, n_columns), and its targets, shape (n_rows,)."""
+        """Train on a table, shape (n_rows, n_columns), and its targets, shape (n_rows,).
+
+        Examples
+        --------
+        >>> from lumberjack import LumberjackRegressor
+        >>> model = LumberjackRegressor(domain={"a": (0, 1)}, y_bounds=(0, 10))
+        >>> model.fit([[0.2], [0.8]] * 1000, [2, 8] * 1000).guarantee_.caveats
+        ()
+        """
         refuse_unknown(fit_params)
         guarantee = self._plan("mean")
         bounds = None if self.y_bounds is None else check_bounds(self.y_bounds)
@@ -605,7 +672,16 @@ class LumberjackRegressor(RegressorMixin, _Lumberjack):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> Floats:
-        """Mean target of each row's leaves, pooled over trees."""
+        """Mean target of each row's leaves, pooled over trees.
+
+        Examples
+        --------
+        >>> from lumberjack import LumberjackRegressor
+        >>> model = LumberjackRegressor(4.0, domain={"a": (0, 1)}, y_bounds=(0, 10))
+        >>> low, high = model.fit([[0.2], [0.8]] * 5000, [2, 8] * 5000).predict([[0.2], [0.8]])
+        >>> bool(low < 4), bool(high > 6)
+        (True, True)
+        """
         check_is_fitted(self)
         pooled = self._pool(self.forest_.values, X)
         everything = sum(v.sum(axis=0) for v in self.forest_.values)
