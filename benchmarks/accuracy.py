@@ -1,12 +1,16 @@
-"""Accuracy and AUC of the forest on real data: mean over five stratified 90-10 splits.
+"""Accuracy and AUC on real data: mean over five stratified 90-10 splits, with new noise each time.
 
     LUMBERJACK_DATA=... python -m benchmarks.accuracy [--splits 5] [--data adult income ...]
+        [--epsilons 0.5 1 4] [--models guided random ...]
 
-delta = 1e-6; a new split and new noise each time. Compared: ``paper()`` (30 trees), the joint accounting
-(20 trees), and scikit-learn's ExtraTrees without privacy.
+delta = 1e-6. Compared on the same splits: the default (guided splits), random splits, ``paper()`` with
+30 trees, DP-EBM of ``interpret-core`` with its defaults and the same bounds (extra ``bench``), and
+scikit-learn's ExtraTrees without privacy.
 """
 
 import argparse
+import importlib.util
+import warnings
 
 import numpy as np
 from sklearn.compose import make_column_transformer
@@ -14,7 +18,7 @@ from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OrdinalEncoder
+from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 
 from benchmarks.toy import SCALES, train
 from lumberjack import LumberjackClassifier, LumberjackRegressor
@@ -26,76 +30,111 @@ DATA = {
     "income": lambda: fetch_acs("income", "CA"),
     "public_coverage": lambda: fetch_acs("public_coverage", "CA"),
     "employment": lambda: fetch_acs("employment", "MA"),
+    "housing": fetch_california_housing,
 }
-OTHERS = ("housing", "toy")
 EPSILONS = (0.5, 1.0, 4.0)
+MODELS = ("guided", "random", "paper", "dp-ebm", "extra-trees")
+BOUNDS = (0, 500_001)  # of the prices
 
 
-def models(epsilon, domain, classes):
-    shared = {"domain": domain, "classes": classes, "n_jobs": 2}
-    return {
-        "paper": LumberjackClassifier.paper(epsilon, **shared),
-        "joint": LumberjackClassifier(epsilon, **shared),
-    }
+def make(name, epsilon, domain, regression):
+    """One of MODELS, to be fitted; None if there is no such model."""
+    target = {"y_bounds": BOUNDS} if regression else {"classes": [0, 1]}
+    shared = {"domain": domain, "n_jobs": 2, **target}
+    kind = LumberjackRegressor if regression else LumberjackClassifier
+    if name in ("guided", "random"):
+        return kind(epsilon, splits=name, **shared)
+    if name == "paper":
+        return None if regression else LumberjackClassifier.paper(epsilon, **shared)
+    if name == "dp-ebm":
+        return dp_ebm(epsilon, domain, regression)
+    if regression:
+        return not_private(domain, ExtraTreesRegressor(100, n_jobs=2, random_state=0))
+    trees = ExtraTreesClassifier(100, min_samples_leaf=5, n_jobs=2, random_state=0)
+    return not_private(domain, trees)
 
 
 def not_private(domain, forest):
     text = [n for n in domain if not isinstance(domain[n], Numeric)]
     encode = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
-    return make_pipeline(make_column_transformer((encode, text), remainder="passthrough"), forest)
+    fill = FunctionTransformer(lambda frame: frame.fillna(-1))
+    return make_pipeline(make_column_transformer((encode, text), remainder=fill), forest)
 
 
-def scores(model, train, test):
+def dp_ebm(epsilon, domain, regression):
+    from interpret.privacy import DPExplainableBoostingClassifier, DPExplainableBoostingRegressor
+
+    numeric = {n: domain[n] for n in domain if isinstance(domain[n], Numeric)}
+
+    def clean(frame):
+        """Inside the bounds that it is told; it knows no missing numbers."""
+        frame = frame[list(domain)].copy()
+        for name in domain:
+            if name in numeric:
+                low, high = numeric[name].low, numeric[name].high
+                frame[name] = frame[name].astype(float).fillna(low).clip(low, high)
+            else:
+                frame[name] = frame[name].astype(str)
+        return frame
+
+    settings = {
+        "feature_types": ["continuous" if n in numeric else "nominal" for n in domain],
+        "privacy_bounds": {
+            i: (domain[n].low, domain[n].high) for i, n in enumerate(domain) if n in numeric
+        },
+        "epsilon": epsilon,
+        "delta": 1e-6,
+        "n_jobs": 1,
+    }
+    if regression:
+        settings |= {"privacy_target_min": BOUNDS[0], "privacy_target_max": BOUNDS[1]}
+    kind = DPExplainableBoostingRegressor if regression else DPExplainableBoostingClassifier
+    return make_pipeline(FunctionTransformer(clean), kind(**settings))
+
+
+def score(model, train, test, regression):
     (X, y), (X_test, y_test) = train, test
-    model.fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y)
+    if regression:
+        return [r2_score(y_test, model.predict(X_test))]
     positive = model.predict_proba(X_test)[:, 1]
     return np.mean(model.predict(X_test) == y_test), roc_auc_score(y_test, positive)
 
 
-def show(name, epsilon, model, found):
-    found = np.array(found)
-    (accuracy, auc), (spread, auc_spread) = found.mean(0), found.std(0)
-    print(f"{name:16} {epsilon:>4}  {model:12} {accuracy:.4f} ± {spread:.4f}", end="")
-    print(f"   {auc:.4f} ± {auc_spread:.4f}", flush=True)
-
-
-def classification(name, n_splits):
+def folds(name, n_splits, first=0):
+    """Domain, and (train, test) of each split."""
     X, y, domain = DATA[name]()
-    y = np.asarray(y)
-    y = (y == np.unique(y)[1]).astype(int)
-    folds = []
-    for seed in range(n_splits):
-        a, b, ya, yb = train_test_split(X, y, test_size=0.1, stratify=y, random_state=seed)
-        folds.append(((a, ya), (b, yb)))
-    for epsilon in EPSILONS:
-        for label in ("paper", "joint"):
-            found = [scores(models(epsilon, domain, [0, 1])[label], *fold) for fold in folds]
-            show(name, epsilon, label, found)
-    trees = ExtraTreesClassifier(100, min_samples_leaf=5, n_jobs=2, random_state=0)
-    show(name, "-", "extra-trees", [scores(not_private(domain, trees), *fold) for fold in folds])
-
-
-def regression(n_splits):
-    X, y, domain = fetch_california_housing()
-    X, y = X.reset_index(drop=True), np.asarray(y, dtype=float)
-    for epsilon in EPSILONS:
-        found = []
-        for seed in range(n_splits):
-            a, b, ya, yb = train_test_split(X, y, test_size=0.1, random_state=seed)
-            model = LumberjackRegressor(epsilon, domain=domain, y_bounds=(0, 500_001), n_jobs=2).fit(
-                a, ya
-            )
-            found.append(r2_score(yb, model.predict(b)))
-        print(
-            f"{'housing (R2)':16} {epsilon:>4}  {'joint':12} {np.mean(found):.4f} ± {np.std(found):.4f}",
-            flush=True,
-        )
+    X, y = X.reset_index(drop=True), np.asarray(y)
+    regression = name == "housing"
+    y = y.astype(float) if regression else (y == np.unique(y)[1]).astype(int)
     found = []
-    for seed in range(n_splits):
-        a, b, ya, yb = train_test_split(X.fillna(-1), y, test_size=0.1, random_state=seed)
-        forest = not_private(domain, ExtraTreesRegressor(100, n_jobs=2, random_state=0)).fit(a, ya)
-        found.append(r2_score(yb, forest.predict(b)))
-    print(f"{'housing (R2)':16} {'-':>4}  {'extra-trees':12} {np.mean(found):.4f} ± {np.std(found):.4f}")
+    for seed in range(first, first + n_splits):
+        a, b, ya, yb = train_test_split(
+            X, y, test_size=0.1, stratify=None if regression else y, random_state=seed
+        )
+        found.append(((a, ya), (b, yb)))
+    return domain, found
+
+
+def compare(name, arguments):
+    regression = name == "housing"
+    domain, splits = folds(name, arguments.splits, arguments.first)
+    for epsilon in arguments.epsilons:
+        for label in arguments.models:
+            if label == "extra-trees" and epsilon != arguments.epsilons[-1]:
+                continue  # it has no epsilon
+            model = make(label, epsilon, domain, regression)
+            if model is None:
+                continue
+            found = np.array([score(model, *fold, regression) for fold in splits])
+            cells = [f"{m:.4f} ± {s:.4f}" for m, s in zip(found.mean(0), found.std(0), strict=True)]
+            shown = "-" if label == "extra-trees" else f"{epsilon:g}"
+            cells = ["", *cells] if regression else cells
+            print(
+                f"{name:16} {shown:>4}  {label:12} " + "   ".join(f"{c:15}" for c in cells), flush=True
+            )
 
 
 def toy():
@@ -108,16 +147,19 @@ def toy():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--data", nargs="*", default=[*DATA, *OTHERS], choices=[*DATA, *OTHERS])
+    parser.add_argument("--first", type=int, default=0, help="seed of the first split")
+    parser.add_argument("--data", nargs="*", default=[*DATA, "toy"], choices=[*DATA, "toy"])
+    parser.add_argument("--epsilons", nargs="*", type=float, default=EPSILONS)
+    parser.add_argument("--models", nargs="*", default=MODELS, choices=MODELS)
     arguments = parser.parse_args()
-    print(f"{'data':16} {'eps':>4}  {'model':12} {'accuracy':17} {'AUC'}")
+    if "dp-ebm" in arguments.models and importlib.util.find_spec("interpret") is None:
+        print("DP-EBM is left out: interpret-core is not installed (pip install 'interpret-core<0.8')")
+        arguments.models = [m for m in arguments.models if m != "dp-ebm"]
+    print(
+        f"{'data':16} {'eps':>4}  {'model':12} {'accuracy':15}   {'AUC':15}   R2 (housing: last column)"
+    )
     for name in arguments.data:
-        if name == "housing":
-            regression(arguments.splits)
-        elif name == "toy":
-            toy()
-        else:
-            classification(name, arguments.splits)
+        toy() if name == "toy" else compare(name, arguments)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ from lumberjack.export import (
     to_shap,
     to_text,
 )
-from lumberjack.voting import Softmax, Voting
 
 DOMAIN = Domain(
     {
@@ -94,17 +93,6 @@ def assert_same_in_onnx(model, X):
     assert said.tolist() == model.predict(X).tolist()
 
 
-# What exports rebuild
-
-
-def test_voting_is_what_predict_does(fitted):
-    model, frame = fitted
-    regressor = LumberjackRegressor(epsilon=8.0, domain=DOMAIN, y_bounds=(-1, 5)).fit(*table())
-    for it, answer in [(model, model.predict_proba(frame)), (regressor, regressor.predict(frame))]:
-        voting = it._voting()
-        np.testing.assert_allclose(voting.conclude(it._pool(voting.says, frame)), answer, rtol=1e-12)
-
-
 # ONNX
 
 
@@ -115,6 +103,7 @@ def test_voting_is_what_predict_does(fitted):
         {"leaf": "majority"},
         {"leaf": "majority", "class_weight": {"x": 3.0, "z": 0.0}},
         {"class_weight": "balanced", "n_estimators": 1},
+        {"splits": "random", "class_weight": {"y": 2.0}},
         {"epsilon": 0.01},  # roots that are leaves
     ],
     ids=str,
@@ -175,19 +164,6 @@ def test_any_library_and_order_of_columns(fitted):
     assert run(model, frame.to_numpy(dtype=object))[0].tolist() == expected
 
 
-def test_softmax_of_sums_is_one_of_the_ways_to_conclude(fitted, monkeypatch):
-    model, frame = fitted
-    says = tuple(np.log1p(v.clip(0)) for v in model.forest_.values)
-    voting = Voting(says, Softmax(np.array([0.1, 0.0, -0.1])))
-    monkeypatch.setattr(LumberjackClassifier, "_voting", lambda self: voting)
-    pooled = (
-        sum(s[leaf] for s, leaf in zip(says, model.apply(frame).T, strict=True)) + voting.conclude.offset
-    )
-    by_hand = np.exp(pooled) / np.exp(pooled).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(run(model, frame)[1], by_hand, rtol=1e-9)
-    np.testing.assert_allclose(voting.conclude(model._pool(says, frame)), by_hand, rtol=1e-9)
-
-
 def test_the_guarantee_travels_with_the_graph(fitted):
     pytest.importorskip("onnx", reason="needs the extra 'onnx'")
     model, _ = fitted
@@ -236,22 +212,15 @@ def test_explanations_add_up_to_the_pooled_counts(fitted, leaf):
     np.testing.assert_allclose(base + by_column.sum(axis=1), counts, rtol=1e-6, atol=1e-6)
 
 
-def test_explanations_add_up_to_what_predictions_are_made_from(fitted):
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+def test_explanations_add_up_to_what_predictions_are_made_from(fitted, kind):
     model, frame = fitted
+    if kind == "regressor":
+        model = LumberjackRegressor(epsilon=8.0, domain=DOMAIN, y_bounds=(-1, 5)).fit(*table())
     frame = frame.head(60)
     explained, base = explain(model, frame)
-    pooled = base + explained.sum(axis=1)
-    np.testing.assert_allclose(model._voting().conclude(pooled), model.predict_proba(frame), rtol=1e-6)
-
-
-def test_explanations_of_a_regressor_add_up():
-    frame, score = table()
-    model = LumberjackRegressor(epsilon=8.0, domain=DOMAIN, y_bounds=(-1, 5)).fit(frame, score)
-    explained, base = explain(model, frame.head(40))
-    pooled = base + explained.sum(axis=1)
-    np.testing.assert_allclose(
-        model._voting().conclude(pooled), model.predict(frame.head(40)), rtol=1e-6
-    )
+    pooled = model._pool(model._say(model.forest_, model.guarantee_.leaf_noise), frame)
+    np.testing.assert_allclose((base + explained.sum(axis=1)).reshape(pooled.shape), pooled, rtol=1e-6)
 
 
 def test_weights_of_nodes_come_from_released_counts(fitted):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import itertools
 import math
 import pickle
 import pickletools
@@ -25,6 +26,7 @@ from lumberjack.guarantee import (
     NOT_PROVED,
     SEEDED,
 )
+from lumberjack.report import describe
 
 DOMAIN = Domain({"age": (0, 100), "city": ["Bonn", "Kiel", "Trier"], "member": [False, True]})
 ignore_leaks = pytest.mark.filterwarnings("ignore::lumberjack.PrivacyLeakWarning")
@@ -131,7 +133,7 @@ class Untouchable:
         ({"max_depth": 1.5}, TypeError, "max_depth must be a whole number"),
         ({"threshold": 2}, ValueError, "threshold must be at least"),
         ({"structure_share": 1}, ValueError, "structure_share must lie strictly between"),
-        ({"splits": "guided"}, ValueError, "not available yet"),
+        ({"accounting": "paper"}, ValueError, 'splits="guided" needs accounting="joint"'),
         ({"splits": "magic"}, ValueError, "splits must be 'guided' or 'random', got 'magic'"),
         ({"leaf": "mean"}, ValueError, "leaf must be 'counts', 'majority' or 'exponential', got 'mean'"),
         ({"leaf": "exponential"}, ValueError, 'needs accounting="paper"'),
@@ -140,7 +142,11 @@ class Untouchable:
         ({"class_weight": {"no": -1}}, ValueError, "class_weight must hold numbers"),
         ({"domain": 3}, TypeError, "domain must be a Domain, a dict or None, got int"),
         ({"rows_per_person": 0}, ValueError, "rows_per_person must be at least 1"),
-        ({"rows_per_person": 2, "accounting": "paper"}, ValueError, 'needs accounting="joint"'),
+        (
+            {"rows_per_person": 2, "splits": "random", "accounting": "paper"},
+            ValueError,
+            'needs accounting="joint"',
+        ),
         ({"random_state": "x"}, ValueError, "seed"),
         ({"classes": []}, ValueError, "classes must be all strings or all numbers"),
         ({"classes": [0, "1"]}, ValueError, "classes must be all strings or all numbers"),
@@ -252,7 +258,9 @@ def test_inference_is_a_caveat_for_each_thing_inferred():
         regressor = LumberjackRegressor(domain=DOMAIN).fit(frame, frame["age"])
     assert regressor.guarantee_.caveats == (BOUNDS_INFERRED,)
     assert classifier().fit(frame, y).guarantee_.caveats == ()
-    assert classifier(accounting="paper").fit(frame, y).guarantee_.caveats == (NOT_PROVED,)
+    assert classifier(splits="random", accounting="paper").fit(frame, y).guarantee_.caveats == (
+        NOT_PROVED,
+    )
 
 
 def test_types_that_tell_everything_need_no_caveat():
@@ -270,6 +278,7 @@ def test_paper_settings():
         "epsilon": 2.0,
         "domain": DOMAIN,
         "n_estimators": 30,
+        "splits": "random",
         "leaf": "exponential",
         "accounting": "paper",
         "structure_share": 0.75,
@@ -498,29 +507,36 @@ def reachable(thing, path="model", seen=None):
 
 
 @ignore_leaks
-@pytest.mark.parametrize("kind", ["counts", "majority", "exponential", "mean"])
-def test_neighbours_with_the_same_noise_differ_in_released_values_only(kind):
+@pytest.mark.parametrize(
+    ("kind", "splits"),
+    [
+        *itertools.product(["counts", "majority", "mean"], ["guided", "random"]),
+        ("exponential", "random"),
+    ],
+)
+def test_neighbours_with_the_same_noise_differ_in_released_values_only(kind, splits):
     """A planted record must not show in any attribute but the noisy values and the splits they chose."""
     frame, y = table(3000)
     more = pd.concat([frame, pd.DataFrame({"age": [99.123456], "city": ["Trier"], "member": [True]})])
     if kind == "mean":
         model = LumberjackRegressor(
-            4.0, domain=DOMAIN, y_bounds=(0, 100), n_estimators=4, random_state=3
+            4.0, domain=DOMAIN, y_bounds=(0, 100), splits=splits, n_estimators=4, random_state=3
         )
         y, y_more = frame["age"], more["age"]
     else:
         accounting = "paper" if kind == "exponential" else "joint"
-        model = seeded_classifier(leaf=kind, accounting=accounting, n_estimators=4)
+        model = seeded_classifier(leaf=kind, splits=splits, accounting=accounting, n_estimators=4)
         y_more = np.append(y, "yes")
     one, two = clone(model).fit(frame, y), clone(model).fit(more, y_more)
     assert vars(one).keys() == vars(two).keys()
     fitted = {name for name in vars(one) if name.endswith("_")}
-    assert fitted <= {"forest_", "guarantee_", "domain_", "classes_", "targets_"} | {
+    assert fitted <= {"forest_", "guarantee_", "domain_", "classes_", "targets_", "calibration_"} | {
         "n_features_in_",
         "feature_names_in_",
     }
+    calibrated = splits == "guided" and kind in ("counts", "mean")
     for name in vars(one):
-        if name != "forest_":
+        if name != "forest_" and not (calibrated and name == "calibration_"):
             assert pickle.dumps(getattr(one, name)) == pickle.dumps(getattr(two, name)), name
     assert one.guarantee_ == two.guarantee_
     kinds = {type(v) for _, v in reachable(one)}
@@ -598,3 +614,58 @@ def test_one_label_does_not_change_how_others_are_read():
     settings = {"domain": {"a": (0, 1)}, "classes": [2**53, 2**53 + 1], "n_estimators": 2}
     model = LumberjackClassifier(8.0, splits="random", **settings).fit(X, y)
     assert model.predict(X[:1])[0] == 2**53 + 1
+
+
+@ignore_leaks
+@pytest.mark.parametrize("splits", ["guided", "random"])
+def test_feature_importances_follow_the_columns_of_the_table(splits):
+    """In the order of fit's table, as in scikit-learn; another order, the same importances."""
+    frame, y = table(6000)
+    model = seeded_classifier(splits=splits).fit(frame, y)
+    assert model.feature_importances_.shape == (3,)
+    assert model.feature_importances_.sum() == pytest.approx(1)
+    turned = seeded_classifier(splits=splits).fit(frame[frame.columns[::-1]], y)
+    np.testing.assert_array_equal(turned.feature_importances_[::-1], model.feature_importances_)
+    best = model.feature_names_in_[model.feature_importances_.argmax()]
+    assert best == describe(model).importance[0].name
+    with pytest.raises(NotFittedError):
+        _ = classifier().feature_importances_
+
+
+def test_guided_splits_find_the_column_that_matters():
+    """One of thirty columns tells everything: random splits rarely meet it, guided ones do at once."""
+    rng = np.random.default_rng(0)
+    X = rng.random((20_000, 30))
+    y = (X[:, 17] > 0.4).astype(int)
+    domain = {f"x{i}": (0, 1) for i in range(30)}
+    scores = {}
+    for splits in ("guided", "random"):
+        model = LumberjackClassifier(1.0, domain=domain, classes=[0, 1], splits=splits).fit(X, y)
+        scores[splits] = model.score(X, y)
+        assert model.feature_importances_.argmax() == 17
+    assert scores["guided"] > 0.97
+    assert scores["guided"] > scores["random"] + 0.05
+
+
+def test_guided_splits_for_numbers_and_many_classes():
+    rng = np.random.default_rng(1)
+    X = rng.random((30_000, 6))
+    domain = {f"x{i}": (0, 1) for i in range(6)}
+    number = LumberjackRegressor(2.0, domain=domain, y_bounds=(0, 3)).fit(X, 3 * (X[:, 2] > 0.5))
+    assert number.score(X, 3 * (X[:, 2] > 0.5)) > 0.95
+    y = (X[:, 0] * 5).astype(int)
+    many = LumberjackClassifier(2.0, domain=domain, classes=range(5)).fit(X, y)
+    assert many.score(X, y) > 0.8
+    assert many.calibration_.shape == (5, 3)
+    assert np.allclose(many.predict_proba(X[:100]).sum(axis=1), 1)
+
+
+def test_calibration_is_part_of_guided_forests_alone():
+    frame, y = table(3000)
+    for settings in ({"splits": "random"}, {"leaf": "majority"}):
+        model = classifier(**settings).fit(frame, y)
+        np.testing.assert_array_equal(model.calibration_, [[1.0, 1.0, 0.0]])
+        assert model.guarantee_.counts_per_record == model.n_estimators
+    model = classifier().fit(frame, y)
+    assert model.guarantee_.counts_per_record == model.n_estimators + 4
+    assert not np.array_equal(model.calibration_, [[1.0, 1.0, 0.0]])

@@ -10,12 +10,16 @@ from lumberjack import Guarantee, plan
 from lumberjack.guarantee import NOT_PROVED, plan_heavy_hitters
 
 PLANS = {
-    "default": plan(1.0, 1e-6),
+    "guided": plan(1.0, 1e-6),
+    "guided majority": plan(4.0, 1e-8, 10, 30, leaf="majority", structure_share=0.3),
+    "guided mean": plan(0.3, 1e-6, leaf="mean"),
+    "guided person": plan(2.0, 1e-5, 10, 4, rows_per_person=4, threshold=900),
+    "random": plan(1.0, 1e-6, splits="random"),
     "paper": plan(1.0, 1e-6, 30, accounting="paper", leaf="exponential"),
     "paper counts": plan(0.5, 1e-6, 50, accounting="paper"),
-    "majority": plan(4.0, 1e-8, 10, 30, leaf="majority", structure_share=0.3),
-    "mean": plan(1.0, 1e-6, leaf="mean"),
-    "person": plan(2.0, 1e-5, rows_per_person=4, threshold=900),
+    "majority": plan(4.0, 1e-8, 10, 30, splits="random", leaf="majority", structure_share=0.3),
+    "mean": plan(1.0, 1e-6, splits="random", leaf="mean"),
+    "person": plan(2.0, 1e-5, splits="random", rows_per_person=4, threshold=900),
     "sparse": plan_heavy_hitters(1.0, 1e-6, 32),
     "sparse counts": plan_heavy_hitters(1.0, 1e-6, 32, counts=True, threshold=500.5),
     "two-sided": plan_heavy_hitters(1.0, 1e-6, 32, method="two-sided"),
@@ -40,7 +44,7 @@ def test_json_round_trip(name):
 
 
 def test_an_auditor_with_nothing_but_the_record_gets_the_same_delta():
-    record = json.loads(PLANS["default"].to_json())
+    record = json.loads(PLANS["random"].to_json())
     exact = reference.joint_delta(
         record["epsilon"],
         record["queries_per_record"],
@@ -49,7 +53,7 @@ def test_an_auditor_with_nothing_but_the_record_gets_the_same_delta():
         record["n_estimators"],
         record["leaf_noise"],
     )
-    assert PLANS["default"].verify() == pytest.approx(float(exact), rel=1e-11)
+    assert PLANS["random"].verify() == pytest.approx(float(exact), rel=1e-11)
     assert record["queries_per_record"] == 20 * (1 + math.floor(math.log2(100)))
     assert record["threshold"] == record["cutoff"] + 1
 
@@ -82,6 +86,38 @@ def test_an_auditor_of_means():
     assert promise.verify() == pytest.approx(float(exact), rel=1e-11)
     worse = dataclasses.replace(promise, sum_noise=promise.sum_noise * 0.99)
     assert worse.verify() > promise.delta
+
+
+@pytest.mark.parametrize("name", ["guided", "guided majority", "guided mean", "guided person"])
+def test_an_auditor_of_guided_splits(name):
+    """Above the Gaussian part, at most the price in zCDP: both by other means."""
+    g = PLANS[name]
+    r = g.rows_per_person
+    one = 1 / g.leaf_noise**2 + (0 if g.sum_noise is None else (g.sum_bound / g.sum_noise) ** 2)
+    gaussian = (g.queries_per_record, g.threshold_noise, g.cutoff, g.counts_per_record, one**-0.5, r)
+    assert g.verify() > 1.01 * reference.joint_delta(g.epsilon, *gaussian)
+    cut = reference.joint_delta(200, g.queries_per_record, g.threshold_noise, g.cutoff, r=r)
+    mu = g.queries_per_record / g.threshold_noise**2 + g.counts_per_record * one
+    choices = g.choices_per_record * (g.choice_exponent * g.choice_range) ** 2 / 8
+    assert g.verify() <= cut + reference.zcdp_delta(g.epsilon, r**2 * (mu / 2 + choices))
+    assert g.choices_per_record == g.n_estimators * g.guided_levels
+    assert g.choice_range == (1 if g.leaf == "mean" else 2)
+    worse = dataclasses.replace(g, choice_exponent=1.01 * g.choice_exponent)
+    assert worse.verify() > g.delta
+
+
+@pytest.mark.parametrize("name", ["guided", "guided mean"])
+def test_the_budget_of_guided_splits_is_shared_as_documented(name):
+    """Of mu^2: 30 % for choices, where eta^2/4 counts like mu^2, 35 % for pruning and for leaves."""
+    g = PLANS[name]
+    one = 1 / g.leaf_noise**2 + (0 if g.sum_noise is None else (g.sum_bound / g.sum_noise) ** 2)
+    parts = (
+        g.choices_per_record * (g.choice_exponent * g.choice_range) ** 2 / 4,
+        g.queries_per_record / g.threshold_noise**2,
+        g.counts_per_record * one,
+    )
+    shares = [part / sum(parts) for part in parts]
+    assert shares == pytest.approx([0.3, 0.35, 0.35], rel=1e-6)
 
 
 def test_an_auditor_of_the_paper_mode():
@@ -132,7 +168,7 @@ def test_less_noise_is_noticed(name, field, factor):
     ],
 )
 def test_a_record_that_contradicts_itself_promises_nothing(change):
-    changed = dataclasses.replace(PLANS["default"], **change)
+    changed = dataclasses.replace(PLANS["random"], **change)
     assert changed.verify() > changed.delta
 
 
@@ -145,8 +181,22 @@ def test_a_record_that_contradicts_itself_promises_nothing(change):
         ("paper", {"leaf_noise": None}),
         ("paper", {"queries_per_record": 10**18}),
         ("person", {"method": "two-sided"}),
-        ("default", {"sum_noise": 1e-9, "sum_bound": 4096}),
-        ("default", {"leaf": "anything"}),
+        ("random", {"sum_noise": 1e-9, "sum_bound": 4096}),
+        ("random", {"leaf": "anything"}),
+        ("random", {"choices_per_record": 1}),
+        ("random", {"choice_exponent": 0.1}),
+        ("guided", {"guided_levels": 7}),
+        ("guided", {"guided_levels": -1}),
+        ("guided", {"guided_levels": 0}),
+        ("guided", {"choices_per_record": 119}),
+        ("guided", {"choice_exponent": None}),
+        ("guided", {"choice_exponent": 0.0}),
+        ("guided", {"choice_range": 1.0}),
+        ("guided", {"choice_range": None}),
+        ("guided", {"counts_per_record": 23}),  # 20 leaves, and the histogram for four
+        ("guided", {"accounting": "paper", "caveats": (NOT_PROVED,)}),
+        ("guided mean", {"choice_range": 0.5}),
+        ("guided person", {"guided_levels": 5, "choices_per_record": 50}),  # of 4 levels in all
         ("mean", {"sum_noise": None}),
         ("mean", {"sum_bound": None}),
         ("mean", {"sum_bound": 0}),
@@ -159,7 +209,7 @@ def test_so_does_one_that_mixes_what_is_not_proved_together(name, change):
 
 
 def test_frozen_and_readable():
-    promise = PLANS["default"]
+    promise = PLANS["random"]
     with pytest.raises(dataclasses.FrozenInstanceError):
         promise.epsilon = 2.0
     text = str(promise)
@@ -183,12 +233,12 @@ def test_paper_mode_says_what_is_not_proved():
 
 
 def test_a_larger_threshold_raises_the_cut_and_nothing_else():
-    smallest = PLANS["default"]
-    larger = plan(1.0, 1e-6, threshold=smallest.threshold + 10.5)
+    smallest = PLANS["random"]
+    larger = plan(1.0, 1e-6, splits="random", threshold=smallest.threshold + 10.5)
     assert larger.cut == 10
     assert larger.threshold_noise == smallest.threshold_noise
     assert larger.verify() == smallest.verify()
-    exactly = plan(1.0, 1e-6, threshold=smallest.threshold)
+    exactly = plan(1.0, 1e-6, splits="random", threshold=smallest.threshold)
     assert exactly.cut == 0
     person = PLANS["person"]
     assert person.threshold >= person.cut + 4 + person.cutoff > person.threshold - 1
@@ -212,7 +262,7 @@ def test_edges_of_the_promise():
         ({"max_depth": -3}, "max_depth must be at least 1, got -3"),
         (
             {"threshold": 400},
-            "threshold must be at least 422.875 for this budget, got 400; leave it out",
+            "threshold must be at least 505.746 for this budget, got 400; leave it out",
         ),
         ({"threshold": math.nan}, "threshold must be a number, got NaN"),
         ({"threshold": math.inf}, "threshold must be a number of records"),
@@ -223,6 +273,8 @@ def test_edges_of_the_promise():
         ({"structure_share": 1.5}, "structure_share must lie strictly between 0 and 1, got 1.5"),
         ({"accounting": "magic"}, "accounting must be one of 'joint', 'paper', got 'magic'"),
         ({"leaf": "median"}, "leaf must be one of"),
+        ({"splits": "magic"}, "splits must be one of 'guided', 'random', got 'magic'"),
+        ({"splits": "guided", "accounting": "paper"}, 'splits="guided" needs accounting="joint"'),
         ({"leaf": "exponential"}, 'needs accounting="paper"'),
         ({"rows_per_person": 2, "accounting": "paper"}, 'needs accounting="joint"'),
     ],
@@ -238,16 +290,16 @@ def test_bad_parameters_are_named(kwargs, message):
         "",
         "[]",
         "{}",
-        PLANS["default"].to_json().replace('"epsilon": 1.0', '"epsilon": "1.0"'),
-        PLANS["default"].to_json().replace('"epsilon": 1.0', '"epsilon": true'),
-        PLANS["default"].to_json().replace('"epsilon": 1.0', '"epsilon": NaN'),
-        PLANS["default"].to_json().replace('"unit": "row"', '"unit": "village"'),
-        PLANS["default"].to_json().replace('"n_estimators": 20', '"n_estimators": 20.5'),
-        PLANS["default"].to_json().replace('"cut":', '"cuts":'),
-        PLANS["default"].to_json().replace("{", '{"epsilon": 50.0,'),
-        PLANS["default"].to_json().replace('"n_estimators": 20', f'"n_estimators": {10**400}'),
+        PLANS["random"].to_json().replace('"epsilon": 1.0', '"epsilon": "1.0"'),
+        PLANS["random"].to_json().replace('"epsilon": 1.0', '"epsilon": true'),
+        PLANS["random"].to_json().replace('"epsilon": 1.0', '"epsilon": NaN'),
+        PLANS["random"].to_json().replace('"unit": "row"', '"unit": "village"'),
+        PLANS["random"].to_json().replace('"n_estimators": 20', '"n_estimators": 20.5'),
+        PLANS["random"].to_json().replace('"cut":', '"cuts":'),
+        PLANS["random"].to_json().replace("{", '{"epsilon": 50.0,'),
+        PLANS["random"].to_json().replace('"n_estimators": 20', f'"n_estimators": {10**400}'),
         "[" * 100_000,
-        PLANS["default"].to_json().replace('"caveats": []', '"caveats": [1]'),
+        PLANS["random"].to_json().replace('"caveats": []', '"caveats": [1]'),
     ],
 )
 def test_what_is_not_a_guarantee_is_refused(text):

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from lumberjack.guarantee import SUM_BOUND
-from lumberjack.leaves import Targets, noisy_counts, noisy_labels, noisy_sums, votes
+from lumberjack.leaves import Targets, noisy_counts, noisy_labels, noisy_sums
 from lumberjack.noise import Bits, ExponentialChoice, RoundedGaussian
 
 N = 100_000
@@ -90,8 +90,3 @@ def test_noisy_sums_use_separate_noise():
     assert abs((released[:, 0] - 4).std() - 10) < 0.2
     assert abs((released[:, 1] - 77).std() - 5000) < 60
     assert abs(np.corrcoef(released.T)[0, 1]) < 0.02
-
-
-def test_votes_weigh_proportions_by_the_fourth_root_of_the_size():
-    said = votes(np.array([[16.0, 0.0], [-5.0, 1.0], [-3.0, -2.0], [8.0, 8.0]]))
-    np.testing.assert_allclose(said, [[2, 0], [0, 1], [0, 0], [1, 1]])

@@ -47,7 +47,7 @@ def fitted(cls=LumberjackClassifier, **settings):
 MODELS = {
     "counts": lambda: fitted(),
     "regression": lambda: fitted(LumberjackRegressor),
-    "paper": lambda: fitted(leaf="exponential", accounting="paper"),
+    "paper": lambda: fitted(leaf="exponential", splits="random", accounting="paper"),
     "caveats": lambda: fitted(domain=None, classes=None, random_state=0, rows_per_person=3),
     "stump": lambda: fitted(threshold=1e6, n_estimators=1),
 }
@@ -87,11 +87,15 @@ def test_a_report_shows_numbers_that_can_be_checked(models):
     model = models["counts"]
     found = describe(model)
     g = model.guarantee_
-    structure, leaves = (
-        g.queries_per_record / g.threshold_noise**2,
-        g.counts_per_record / g.leaf_noise**2,
+    spent = np.array(
+        [
+            g.queries_per_record / g.threshold_noise**2,
+            g.choices_per_record * (g.choice_exponent * g.choice_range / 2) ** 2,
+            g.counts_per_record / g.leaf_noise**2,
+        ]
     )
-    assert found.budget[0].share == pytest.approx(structure / (structure + leaves))
+    assert [part.share for part in found.budget] == pytest.approx(list(spent / spent.sum()))
+    assert [part.share for part in found.budget] == pytest.approx([0.35, 0.3, 0.35])
     assert sum(part.share for part in found.failure) == pytest.approx(1)
     assert found.leaves == tuple(len(values) for values in model.forest_.values)
     assert found.sizes == tuple(np.concatenate(model.forest_.values).sum(axis=1))

@@ -47,6 +47,7 @@ from lumberjack.options import (
     ModelFile,
     RowsPerPerson,
     Share,
+    SplitsOption,
     Trees,
     app,
 )
@@ -134,6 +135,7 @@ def plan_command(
     leaf: Annotated[
         Literal["counts", "majority", "exponential"], typer.Option(help="What a leaf releases.")
     ] = "counts",
+    splits: SplitsOption = None,
     accounting: AccountingOption = "joint",
     structure_share: Share = None,
     rows_per_person: RowsPerPerson = 1,
@@ -148,6 +150,7 @@ def plan_command(
             delta,
             trees,
             depth,
+            splits=splits,
             accounting=accounting,
             leaf=kind,
             structure_share=structure_share,

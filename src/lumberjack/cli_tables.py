@@ -46,6 +46,7 @@ from lumberjack.options import (
     ModelFile,
     RowsPerPerson,
     Share,
+    SplitsOption,
     Target,
     Trees,
     app,
@@ -157,6 +158,7 @@ def train(
     leaf: Annotated[
         Literal["counts", "majority", "exponential"], typer.Option(help="What a leaf releases.")
     ] = "counts",
+    splits: SplitsOption = None,
     accounting: AccountingOption = "joint",
     structure_share: Share = None,
     balanced: Annotated[bool, typer.Option("--balanced", help="Weigh rare classes up.")] = False,
@@ -181,6 +183,7 @@ def train(
         "n_estimators": trees,
         "max_depth": depth,
         "domain": features,
+        "splits": splits or ("random" if accounting == "paper" else "guided"),
         "accounting": accounting,
         "structure_share": structure_share,
         "rows_per_person": rows_per_person,

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lumberjack.anatomy import node_sums
 from lumberjack.domain import CELLS, MISSING, Numeric
-from lumberjack.export_onnx import onnx_inputs, to_onnx
+from lumberjack.export_onnx import onnx_inputs, to_onnx, what_leaves_say
 from lumberjack.tree import LEAF, Tree
 
 __all__ = [
@@ -65,7 +65,7 @@ def to_shap(model: Any, values: Literal["votes", "counts"] = "votes") -> dict[st
     if values not in ("votes", "counts"):
         raise ValueError(f"values must be 'votes' or 'counts', got {values!r}")
     released = model.forest_.values
-    worth = model._voting().says if values == "votes" else released
+    worth = what_leaves_say(model) if values == "votes" else released
     start = _shap_start(model)
     trees = []
     for tree, said, counted in zip(model.forest_.trees, worth, released, strict=True):

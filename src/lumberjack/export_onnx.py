@@ -1,7 +1,7 @@
 """A fitted model as an ONNX graph: columns to codes, codes to leaves, leaves to an answer.
 
-In: a fitted estimator. Out: a graph whose arithmetic is that of ``Domain.encode`` and ``predict``. Its
-one seam with the estimators is ``_voting``: what leaves say, and how their sum becomes an answer.
+In: a fitted estimator. Out: a graph whose arithmetic is that of ``Domain.encode`` and ``predict``.
+Leaves say what ``_say`` says; how the sum over trees is read is written once more, after ``voting``.
 """
 
 import math
@@ -16,7 +16,6 @@ from lumberjack.domain import CELLS, Categorical, Column, Kind, Numeric, columns
 from lumberjack.guarantee import SEEDED, SUM_BOUND
 from lumberjack.inputs import read_table
 from lumberjack.tree import LEAF
-from lumberjack.voting import Mean, Shares, Softmax
 
 __all__ = ["onnx_inputs", "to_onnx"]
 
@@ -288,7 +287,7 @@ def _pool(graph: _Graph, codes: str, model: Any) -> str:
             graph.constant(says),
             graph("Gather", leaves, graph.constant(number, "INT64"), axis=1),
         )
-        for number, says in enumerate(model._voting().says)
+        for number, says in enumerate(what_leaves_say(model))
     ]
     total = said[0]
     for more in said[1:]:
@@ -296,20 +295,26 @@ def _pool(graph: _Graph, codes: str, model: Any) -> str:
     return total
 
 
+def what_leaves_say(model: Any) -> list[NDArray[np.float64]]:
+    """What is added up over trees, shape (n_leaves, n_values) for each."""
+    said: list[NDArray[np.float64]] = model._say(model.forest_, model.guarantee_.leaf_noise or 0.0)
+    return said
+
+
 def _conclude(graph: _Graph, pooled: str, model: Any) -> list[Any]:
-    """From the sum to the outputs: see ``voting``."""
-    conclude = model._voting().conclude
+    """From the sum over trees to the outputs, as ``predict`` and ``predict_proba`` read it."""
     info = graph.helper.make_tensor_value_info
-    if isinstance(conclude, Mean):
-        _decode_mean(graph, pooled, conclude)
+    if not hasattr(model, "classes_"):
+        _decode_mean(graph, pooled, model)
         return [info("prediction", graph.kinds.DOUBLE, ["rows"])]
-    said = graph("Add", pooled, graph.constant(conclude.offset))
-    if isinstance(conclude, Softmax):
-        graph("Softmax", said, axis=1, out="probabilities")
-    elif isinstance(conclude, Shares):
-        said = graph("Mul", said, graph.constant(conclude.weight))
-        whole = graph("ReduceSum", said, graph.constant([1], "INT64"), keepdims=1)
-        graph("Div", said, whole, out="probabilities")
+    if model.leaf == "counts":
+        chances = _read_odds(graph, pooled, model)
+    else:  # votes, with a little for the rarer class where they tie
+        prior = np.maximum(model._released_totals(), 1.0)
+        tie = (1 - prior / prior.sum()) / max(len(prior) - 1, 1)
+        chances = graph("Add", pooled, graph.constant(1e-3 * len(model.forest_.trees) * tie))
+    weighted = graph("Mul", chances, graph.constant(model._class_weights()))
+    _normalise(graph, weighted, out="probabilities")
     first = graph("ArgMax", "probabilities", axis=1, keepdims=0)
     kind = {"U": "STRING", "i": "INT64", "u": "INT64", "b": "BOOL", "f": "DOUBLE"}
     type_ = kind[model.classes_.dtype.kind if model.classes_.dtype.kind != "O" else "U"]
@@ -320,16 +325,57 @@ def _conclude(graph: _Graph, pooled: str, model: Any) -> list[Any]:
     ]
 
 
-def _decode_mean(graph: _Graph, pooled: str, mean: Mean) -> None:
-    targets, constant = mean.targets, graph.constant
-    count, total = (graph("Gather", pooled, constant(i, "INT64"), axis=1) for i in (0, 1))
-    found = graph("Div", total, graph("Max", count, constant(max(mean.floor, 1.0))))
-    clear = graph("Greater", count, constant(mean.floor))
-    place = graph("Div", graph("Where", clear, found, constant(mean.prior)), constant(float(SUM_BOUND)))
+def _normalise(graph: _Graph, values: str, out: str = "") -> str:
+    whole = graph("ReduceSum", values, graph.constant([1], "INT64"), keepdims=1)
+    return graph("Div", values, whole, out=out)
+
+
+def _read_odds(graph: _Graph, pooled: str, model: Any) -> str:
+    """Probabilities as ``voting.read_odds`` finds them, shape (n_rows, n_classes)."""
+    constant = graph.constant
+    said = graph("Div", pooled, constant(float(len(model.forest_.trees))))
+    if len(model.classes_) == 2:
+        both = (graph("Gather", said, constant([i], "INT64"), axis=1) for i in (1, 0))
+        odds = _bend(graph, graph("Sub", *both), model.calibration_)
+        return graph("Concat", _expit(graph, graph("Neg", odds)), _expit(graph, odds), axis=1)
+    weight = graph("Exp", graph("Sub", said, graph("ReduceMax", said, axes=[1], keepdims=1)))
+    whole = graph("ReduceSum", weight, constant([1], "INT64"), keepdims=1)
+    others = graph("Max", graph("Sub", whole, weight), constant(1e-300))
+    odds = graph("Sub", graph("Log", weight), graph("Log", others))
+    return _normalise(graph, _expit(graph, _bend(graph, odds, model.calibration_)))
+
+
+def _bend(graph: _Graph, odds: str, curves: NDArray[np.float64]) -> str:
+    """Log odds read through the curve of each class: a log p - b log(1 - p) + c."""
+    a, b, c = (graph.constant(curves[:, i]) for i in range(3))
+    yes = graph("Mul", _log_expit(graph, odds), a)
+    no = graph("Mul", _log_expit(graph, graph("Neg", odds)), b)
+    return graph("Add", graph("Sub", yes, no), c)
+
+
+def _expit(graph: _Graph, x: str) -> str:
+    one = graph.constant(1.0)
+    return graph("Div", one, graph("Add", one, graph("Exp", graph("Neg", x))))
+
+
+def _log_expit(graph: _Graph, x: str) -> str:
+    """log(1 / (1 + exp(-x))) without overflow: min(x, 0) - log(1 + exp(-|x|))."""
+    small = graph("Exp", graph("Neg", graph("Abs", x)))
+    rest = graph("Log", graph("Add", graph.constant(1.0), small))
+    return graph("Sub", graph("Min", x, graph.constant(0.0)), rest)
+
+
+def _decode_mean(graph: _Graph, pooled: str, model: Any) -> None:
+    """Targets as ``LumberjackRegressor.predict`` finds them, shape (n_rows,)."""
+    constant, targets = graph.constant, model.targets_
+    slope, intercept = (float(v) for v in model.calibration_)
+    total = graph("Gather", pooled, constant(0, "INT64"), axis=1)
+    mean = graph("Div", graph("Mul", total, constant(slope)), constant(float(len(model.forest_.trees))))
+    place = graph("Add", mean, constant(intercept * SUM_BOUND))
     half = constant((targets.high - targets.low) / 2)
-    value = graph("Add", graph("Mul", place, half), constant(targets.centre))
-    low, high = constant(targets.low), constant(targets.high)
-    graph("Min", graph("Max", value, low), high, out="prediction")
+    offset = graph("Mul", graph("Div", place, constant(float(SUM_BOUND))), half)
+    value = graph("Add", offset, constant(targets.centre))
+    graph("Min", graph("Max", value, constant(targets.low)), constant(targets.high), out="prediction")
 
 
 def _columns(model: Any, X: Any) -> list[tuple[str, Column]]:

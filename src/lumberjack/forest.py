@@ -28,12 +28,15 @@ from lumberjack.guarantee import (
     DOMAIN_INFERRED,
     NOT_ENFORCED,
     SEEDED,
+    SUM_BOUND,
     Accounting,
     Guarantee,
     Leaf,
     PrivacyLeakWarning,
+    Splits,
     plan,
 )
+from lumberjack.guided import Guide
 from lumberjack.inputs import (
     as_domain,
     check_bounds,
@@ -56,26 +59,39 @@ from lumberjack.leaves import (
     noisy_counts,
     noisy_labels,
     noisy_sums,
-    votes,
 )
 from lumberjack.noise import (
     Bits,
     ExponentialChoice,
     RoundedGaussian,
     ThresholdCoin,
+    Words,
+    mix_keys,
     seed_from,
 )
 from lumberjack.progress import CallbackSupportMixin, announce_compilation, progress, with_callbacks
-from lumberjack.report import Report, describe
+from lumberjack.report import Report, describe, importance_of
 from lumberjack.structure import Features, root_keys
 from lumberjack.thinning import Thinning
 from lumberjack.tree import Forest, Tree
-from lumberjack.voting import Mean, Shares, Voting
+from lumberjack.voting import (
+    UNBENT,
+    bin_means,
+    bin_odds,
+    calibrate_means,
+    calibrate_odds,
+    log_shares,
+    means,
+    read_odds,
+    unchanged,
+)
 
 __all__ = ["LumberjackClassifier", "LumberjackRegressor", "load"]
 
 Floats = NDArray[np.float64]
 Release = Callable[[Leaves], Floats]
+_ROWS = 1 << 18  # rows that are calibrated at a time
+_CALIBRATION = np.uint64(0xCA11B)  # key of the noise of the calibration histogram
 
 
 class _Lumberjack(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
@@ -85,8 +101,6 @@ class _Lumberjack(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         """Check every parameter, and calibrate, before any data is read."""
         if self.splits not in ("guided", "random"):
             raise ValueError(f"splits must be 'guided' or 'random', got {self.splits!r}")
-        if self.splits == "guided":
-            raise ValueError('splits="guided" is not available yet; use splits="random"')
         if self.domain is not None and not isinstance(self.domain, Domain | Mapping):
             raise TypeError(f"domain must be a Domain, a dict or None, got {type(self.domain).__name__}")
         if self.domain is not None:
@@ -99,6 +113,7 @@ class _Lumberjack(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             self.delta,
             self.n_estimators,
             self.max_depth,
+            splits=self.splits,
             accounting=self.accounting,
             leaf=leaf,
             structure_share=self.structure_share,
@@ -157,23 +172,29 @@ class _Lumberjack(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def _grow(
         self,
         codes: Codes,
+        target: NDArray[np.int32],
+        n_classes: int,
         features: Features,
         guarantee: Guarantee,
         bits: Bits,
         release: Release,
         advance: Callable[[], None] = lambda: None,
     ) -> Forest:
-        """Prune every tree, in threads, and release its leaves."""
+        """Prune every tree, in threads, and release its leaves. No classes: a number is the target."""
         coin = ThresholdCoin(
             guarantee.threshold_noise, guarantee.threshold, cut=guarantee.cut, largest=len(codes)
         )
 
         height = guarantee.max_depth
         thinning = Thinning(coin, height)
+        guide = None
+        if guarantee.guided_levels:
+            exponent = guarantee.choice_exponent or 0.0
+            guide = Guide(features, target, n_classes, exponent, guarantee.guided_levels)
 
         def one(key: np.uint64) -> tuple[Tree, Floats]:
             tree, leaves, _ = prune(
-                codes, features, key, height, coin, bits, thinning=thinning, stop=stop
+                codes, features, key, height, coin, bits, guide=guide, thinning=thinning, stop=stop
             )
             return tree, release(leaves)
 
@@ -251,6 +272,17 @@ class _Lumberjack(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         forest: Forest = self.forest_
         return forest.pool(values, codes, effective_n_jobs(self.n_jobs))
 
+    def _count_again(
+        self, forest: Forest, said: Sequence[Floats], codes: Codes, count: Callable[[slice, Floats], Any]
+    ) -> Any:
+        """Add up ``count`` of what the trees say on average about each row, some rows at a time."""
+        total: Any = 0
+        for start in range(0, len(codes), _ROWS):
+            rows = slice(start, start + _ROWS)
+            pooled = forest.pool(said, codes[rows], effective_n_jobs(self.n_jobs))
+            total = total + count(rows, pooled / len(forest.trees))
+        return total
+
     def apply(self, X: Any) -> NDArray[np.int32]:
         """Leaf of each row in each tree, shape (n_rows, n_estimators).
 
@@ -266,6 +298,17 @@ class _Lumberjack(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         codes = self._encode(X)
         forest: Forest = self.forest_
         return forest.apply(codes, effective_n_jobs(self.n_jobs))
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Share of each column of ``fit``'s table in what the splits explain, shape (n_features,).
+
+        The decrease of Gini impurity, or of squared error, as in scikit-learn, but from released leaf
+        values alone: post-processing, at no cost in privacy. All zero where noise hides everything.
+        """
+        check_is_fitted(self)
+        shares = dict(zip(self.domain_, importance_of(self.forest_, self.guarantee_), strict=True))
+        return np.array([shares[name] for name in getattr(self, "feature_names_in_", shares)])
 
     def save(self, path: str | os.PathLike[str], *, allow_seeded: bool = False) -> None:
         """Write the model to a file that ``load`` reads: no pickle, the same bytes for the same model.
@@ -333,15 +376,17 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
         Public ranges and categories of the columns. None infers them, with a PrivacyLeakWarning.
     classes : sequence or None
         The public set of labels. None infers it, with a PrivacyLeakWarning.
-    splits : {"random", "guided"}
-        How splits are chosen: at random, without looking at the data. "guided" is not available yet.
+    splits : {"guided", "random"}
+        How splits are made. "guided": near the root the exponential mechanism chooses splits that tell
+        the targets apart, and below they are random. "random": all are, without looking at the data.
     leaf : {"counts", "majority", "exponential"}
         What a leaf releases: noisy class counts, the noisy majority, or a label by the exponential
         mechanism (only with ``accounting="paper"``).
     accounting : {"joint", "paper"}
         The proved joint bound, or the paper's Theorem 1.
     structure_share : float or None
-        Share of the budget spent on the structure; None: 0.5 (joint) or 0.75 (paper).
+        Share of the budget spent on the structure, choice of splits included; None: 0.65 (guided), 0.5
+        (random) or 0.75 (paper).
     threshold : float or None
         Rows from which a node splits; None: the smallest that the budget allows.
     class_weight : None, "balanced" or dict
@@ -368,14 +413,18 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
         The released trees.
     domain_ : Domain
         The domain in use.
+    feature_importances_ : ndarray of shape (n_features,)
+        Share of each column in what the splits explain, from released values alone.
+    calibration_ : ndarray
+        How pooled votes are read (``voting``): released too, as a function of a noisy histogram.
     n_features_in_, feature_names_in_ : int, ndarray
         Columns seen in ``fit``.
 
     Notes
     -----
     **Formal guarantees.** All fitted attributes together are (epsilon, delta)-DP as ``guarantee_``
-    states, apart from its caveats: the structure by the joint bound (or Theorem 1), leaves as the
-    functions in ``leaves`` state.
+    states, apart from its caveats: the structure by the joint bound (or Theorem 1), split choices as
+    ``guided.Guide`` states, leaves and calibration as the functions in ``leaves`` state.
 
     Examples
     --------
@@ -396,7 +445,7 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
         max_depth: int = 100,
         domain: Domain | Mapping[str, Any] | None = None,
         classes: Any = None,
-        splits: Literal["random", "guided"] = "random",
+        splits: Splits = "guided",
         leaf: Literal["counts", "majority", "exponential"] = "counts",
         accounting: Accounting = "joint",
         structure_share: float | None = None,
@@ -493,10 +542,39 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
                 return noisy_counts(counts, noise, bits, leaves.keys)
             return noisy_labels(counts, noise, bits, leaves.keys)
 
+        curves = unchanged(n_classes)
         with self._watch() as advance:
-            forest = self._grow(codes, features, guarantee, bits, release, advance)
-        self._finish(guarantee, caveats, **learned, domain_=domain, forest_=forest, classes_=known)
+            forest = self._grow(codes, target, n_classes, features, guarantee, bits, release, advance)
+            if guarantee.guided_levels and self.leaf == "counts":
+                curves = self._calibrate(forest, codes, target, noise, bits)
+        learned |= {"domain_": domain, "forest_": forest, "classes_": known, "calibration_": curves}
+        self._finish(guarantee, caveats, **learned)
         return self
+
+    def _calibrate(
+        self, forest: Forest, codes: Codes, target: NDArray[np.int32], noise: Any, bits: Bits
+    ) -> Floats:
+        """Release a histogram of the forest's own odds, and the curves that it suggests.
+
+        Formal guarantees
+        -----------------
+        ``noisy_counts`` of cells of which a record is in one, with half the noise of a leaf's: the price
+        of four more trees' leaves (``guarantee.calibration_counts``).
+        """
+        said = self._say(forest, noise.sigma)
+        half = RoundedGaussian(noise.sigma / 2)
+        counts = self._count_again(
+            forest, said, codes, lambda rows, pooled: bin_odds(pooled, codes[rows], target[rows])
+        )
+        released = noisy_counts(counts, half, bits, _keys(_CALIBRATION, len(counts)))
+        return calibrate_odds(released, half.sigma)
+
+    def _say(self, forest: Forest, noise: float) -> list[Floats]:
+        """What each leaf says about the classes."""
+        if self.leaf != "counts":
+            return list(forest.values)
+        each = zip(forest.trees, forest.values, strict=True)
+        return [log_shares(tree, counts, noise) for tree, counts in each]
 
     def _check_class_weight(self) -> None:
         given = self.class_weight
@@ -526,26 +604,17 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> Floats:
         """Probability of each class, shape (n_rows, n_classes)."""
         check_is_fitted(self)
-        weights = self._class_weights()
-        prior = np.maximum(self._released_totals(), 1.0)
-        prior = prior / prior.sum()
+        forest: Forest = self.forest_
+        pooled = self._pool(self._say(forest, self.guarantee_.leaf_noise or 0.0), X)
         if self.leaf == "counts":
-            said = self._pool([votes(v) for v in self.forest_.values], X)
-            tie = prior  # no vote left after noise: what the whole forest says
+            said = read_odds(pooled / len(forest.trees), self.calibration_)
         else:
-            said = self._pool(self.forest_.values, X)
             # Leaf majorities lean towards the frequent class, so a tie speaks for the rare one.
-            tie = (1 - prior) / max(len(prior) - 1, 1)
-        said = (said + 1e-3 * len(self.forest_.trees) * tie) * weights
+            prior = np.maximum(self._released_totals(), 1.0)
+            tie = (1 - prior / prior.sum()) / max(len(prior) - 1, 1)
+            said = pooled + 1e-3 * len(forest.trees) * tie
+        said = said * self._class_weights()
         return np.asarray(said / said.sum(axis=1, keepdims=True))
-
-    def _voting(self) -> Voting:
-        """What ``predict_proba`` reads besides the splits: the seam that exports rebuild."""
-        prior = np.maximum(self._released_totals(), 1.0)
-        prior = prior / prior.sum()
-        says = tuple(votes(v) if self.leaf == "counts" else v for v in self.forest_.values)
-        tie = prior if self.leaf == "counts" else (1 - prior) / max(len(prior) - 1, 1)
-        return Voting(says, Shares(1e-3 * len(says) * tie, self._class_weights()))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Most probable class of each row.
@@ -599,7 +668,7 @@ class LumberjackRegressor(RegressorMixin, _Lumberjack):  # type: ignore[misc]
         max_depth: int = 100,
         domain: Domain | Mapping[str, Any] | None = None,
         y_bounds: tuple[float, float] | None = None,
-        splits: Literal["random", "guided"] = "random",
+        splits: Splits = "guided",
         accounting: Accounting = "joint",
         structure_share: float | None = None,
         threshold: float | None = None,
@@ -666,10 +735,43 @@ class LumberjackRegressor(RegressorMixin, _Lumberjack):  # type: ignore[misc]
             sums = add_targets(leaves.rows, leaves.start, leaves.count, target)
             return noisy_sums(sums, leaves.count, noise, bits, leaves.keys)
 
+        line = UNBENT
         with self._watch() as advance:
-            forest = self._grow(codes, features, guarantee, bits, release, advance)
-        self._finish(guarantee, caveats, **learned, domain_=domain, forest_=forest, targets_=targets)
+            forest = self._grow(codes, target, 0, features, guarantee, bits, release, advance)
+            if guarantee.guided_levels:
+                line = self._calibrate(forest, codes, target, noise, bits)
+        learned |= {"domain_": domain, "forest_": forest, "targets_": targets, "calibration_": line}
+        self._finish(guarantee, caveats, **learned)
         return self
+
+    def _calibrate(
+        self,
+        forest: Forest,
+        codes: Codes,
+        target: NDArray[np.int32],
+        noise: tuple[RoundedGaussian, RoundedGaussian],
+        bits: Bits,
+    ) -> Floats:
+        """Release a histogram of the forest's own predictions, and the line that it suggests.
+
+        Formal guarantees
+        -----------------
+        ``noisy_sums`` of bins of which a record is in one, with half the noise of a leaf's: the price of
+        four more trees' leaves (``guarantee.calibration_counts``).
+        """
+        said = self._say(forest, noise[0].sigma)
+        half = RoundedGaussian(noise[0].sigma / 2), RoundedGaussian(noise[1].sigma / 2)
+        counts = self._count_again(
+            forest, said, codes, lambda rows, pooled: bin_means(pooled[:, 0], target[rows])
+        )
+        keys = _keys(_CALIBRATION, len(counts))
+        released = noisy_sums(counts[:, 1], counts[:, 0], half, bits, keys)
+        return calibrate_means(released, (half[0].sigma, half[1].sigma))
+
+    def _say(self, forest: Forest, noise: float) -> list[Floats]:
+        """What each leaf says about the target."""
+        each = zip(forest.trees, forest.values, strict=True)
+        return [means(tree, sums, noise) for tree, sums in each]
 
     def predict(self, X: Any) -> Floats:
         """Mean target of each row's leaves, pooled over trees.
@@ -683,23 +785,17 @@ class LumberjackRegressor(RegressorMixin, _Lumberjack):  # type: ignore[misc]
         (True, True)
         """
         check_is_fitted(self)
-        pooled = self._pool(self.forest_.values, X)
-        everything = sum(v.sum(axis=0) for v in self.forest_.values)
-        prior = float(everything[1] / everything[0]) if everything[0] >= 1 else 0.0
-        # A pooled count that noise alone could make tells nothing: the mean of all rows instead.
-        floor = (self.guarantee_.leaf_noise or 0.0) * len(self.forest_.trees) ** 0.5
-        count = pooled[:, 0]
-        means = np.where(count > floor, pooled[:, 1] / np.maximum(count, max(floor, 1.0)), prior)
+        forest: Forest = self.forest_
+        pooled = self._pool(self._say(forest, self.guarantee_.leaf_noise or 0.0), X)[:, 0]
+        slope, intercept = self.calibration_
+        place = slope * pooled / len(forest.trees) + intercept * SUM_BOUND
         targets: Targets = self.targets_
-        return targets.decode(means)
+        return targets.decode(place)
 
-    def _voting(self) -> Voting:
-        """What ``predict`` reads besides the splits: the seam that exports rebuild."""
-        values: tuple[Floats, ...] = self.forest_.values
-        everything = sum(v.sum(axis=0) for v in values)
-        prior = float(everything[1] / everything[0]) if everything[0] >= 1 else 0.0
-        floor = (self.guarantee_.leaf_noise or 0.0) * len(values) ** 0.5
-        return Voting(values, Mean(floor, prior, self.targets_))
+
+def _keys(key: np.uint64, n: int) -> Words:
+    """Keys of so many cells, for seeded noise."""
+    return mix_keys(np.full(n, key), np.arange(n, dtype=np.uint64))
 
 
 def load(path: str | os.PathLike[str]) -> LumberjackClassifier | LumberjackRegressor:

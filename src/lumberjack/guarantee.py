@@ -13,12 +13,14 @@ from typing import Any, Literal, get_args
 
 from lumberjack.accounting import (
     Calibration,
+    calibrate_guided,
     calibrate_joint,
     calibrate_paper,
     calibrate_plain,
     exponential_rho,
     gaussian_rho,
     gdp_mu,
+    guided_delta,
     joint_delta,
     queries_per_tree,
     theorem1_delta,
@@ -35,6 +37,7 @@ from lumberjack.accounting.checks import (
 __all__ = ["Guarantee", "PrivacyLeakWarning", "plan", "plan_heavy_hitters"]
 
 Accounting = Literal["joint", "paper"]
+Splits = Literal["guided", "random"]
 Method = Literal["sparse", "two-sided", "gaussian", "top-down"]
 Leaf = Literal["counts", "majority", "exponential", "mean", "prefixes", "none"]
 
@@ -48,6 +51,8 @@ HEIGHT_INFERRED = "height inferred from the data"
 ALPHABET_INFERRED = "alphabet inferred from the data"
 
 SUM_BOUND = 2**12  # regression targets lie on a grid from -SUM_BOUND to SUM_BOUND
+GUIDED_LEVELS = 6  # from the root down, where splits are chosen; docs/guided.md has the measurements
+_CHOICE_PART = 6 / 13  # of a guided structure's budget: 30 % for choices, 35 % for pruning in all
 _COUNT_SHARE = 0.25  # of a mean's budget: sums are what its error comes from
 _ROWS_PER_THRESHOLD = 20  # with fewer rows than this many thresholds the trees stay stumps
 
@@ -85,11 +90,20 @@ class Guarantee:
         None and -1 when nothing is cut off.
     threshold : float
         tau.
+    guided_levels : int
+        Levels from the root down on which splits are chosen with an eye to the targets; 0: none.
+    choices_per_record : int
+        N: such choices that one record takes part in, over all trees.
+    choice_exponent, choice_range : float or None
+        lambda of the exponential mechanism, and the width of the interval within which one record
+        moves the scores of all candidates.
     leaf : {"counts", "majority", "exponential", "mean", "prefixes", "none"}
         What is released besides the nodes: something for each leaf, a count for each heavy prefix,
         or nothing.
     counts_per_record : int
-        Noisy counts (or labels) that one record takes part in.
+        Noisy counts (or labels) that one record takes part in: its leaf in each tree and, with guided
+        splits, its bin in the histogram by which the forest is calibrated. That one has half the
+        noise, so it counts four times.
     leaf_noise : float or None
         Standard deviation of a noisy count, or the Gumbel scale of an exponential leaf.
     sum_noise, sum_bound : float or None, int or None
@@ -120,6 +134,10 @@ class Guarantee:
     structure_share: float | None
     sum_noise: float | None = None
     sum_bound: int | None = None
+    guided_levels: int = 0
+    choices_per_record: int = 0
+    choice_exponent: float | None = None
+    choice_range: float | None = None
     caveats: tuple[str, ...] = ()
 
     @property
@@ -127,6 +145,11 @@ class Guarantee:
         """The theorem that the accounting rests on."""
         if self.accounting == "paper":
             return NOT_PROVED
+        if self.guided_levels:
+            return (
+                "joint bound with adaptive choices, docs/guarantee.md: "
+                "E U_N(Z - epsilon) + 1 - Phi(Delta/sigma)^m"
+            )
         if self.cutoff is None:
             return "tight Gaussian curve, adaptive composition"
         return "joint bound, docs/guarantee.md: delta_G(epsilon, mu) + 1 - Phi(Delta/sigma)^m"
@@ -157,7 +180,10 @@ class Guarantee:
             return False
         if self.queries_per_record < trees * _queries(self.method, self.max_depth):
             return False
-        if self.counts_per_record < trees * _counts(self.leaf, self.max_depth):
+        again = calibration_counts(self.leaf) if self.guided_levels else 0
+        if self.counts_per_record < trees * _counts(self.leaf, self.max_depth) + again:
+            return False
+        if not self._consistent_choices(trees):
             return False
         if self.accounting == "paper" and NOT_PROVED not in self.caveats:
             return False
@@ -167,6 +193,19 @@ class Guarantee:
             return self.cutoff is None and self.cut == -1
         needed = Fraction(self.cut) + self.rows_per_person + Fraction(self.cutoff or 0.0)
         return self.cutoff is not None and self.cut >= 0 and Fraction(self.threshold) >= needed
+
+    def _consistent_choices(self, trees: int) -> bool:
+        levels = check_count("guided_levels", self.guided_levels, least=0)
+        if levels == 0:
+            return (self.choices_per_record, self.choice_exponent, self.choice_range) == (0, None, None)
+        return (
+            self.accounting == "joint"
+            and self.method == "sparse"
+            and levels <= self.max_depth
+            and self.choices_per_record >= trees * levels
+            and check_real("choice_exponent", self.choice_exponent or 0.0) > 0
+            and check_real("choice_range", self.choice_range or 0.0) >= score_range(self.leaf)
+        )
 
     def _recompute(self) -> float:
         m, k = self.queries_per_record, self.counts_per_record
@@ -184,14 +223,22 @@ class Guarantee:
         if self.accounting == "joint":
             if self.leaf == "exponential":
                 return 1.0
-            return joint_delta(
+            gaussian: dict[str, Any] = {
+                "m": m,
+                "sigma": self.threshold_noise,
+                "Delta": Delta,
+                "k": k,
+                "leaf_sigma": leaf_noise,
+                "rows_per_person": self.rows_per_person,
+            }
+            if not self.guided_levels:
+                return joint_delta(self.epsilon, **gaussian)
+            return guided_delta(
                 self.epsilon,
-                m=m,
-                sigma=self.threshold_noise,
-                Delta=Delta,
-                k=k,
-                leaf_sigma=leaf_noise,
-                rows_per_person=self.rows_per_person,
+                choices=self.choices_per_record,
+                exponent=self.choice_exponent or 0.0,
+                score_range=self.choice_range or 0.0,
+                **gaussian,
             )
         if self.rows_per_person != 1 or self.method != "sparse":
             return 1.0
@@ -238,6 +285,12 @@ class Guarantee:
             f"  structure   {trees}: at most {self.queries_per_record} threshold queries a row",
             f"  thresholds  {thresholds}",
         ]
+        if self.guided_levels:
+            lines.append(
+                f"  choices     {self.guided_levels} guided levels: "
+                f"exponent {self.choice_exponent or 0:.6g}, range {self.choice_range or 0:g}, "
+                f"{self.choices_per_record} a row"
+            )
         if self.leaf_noise is not None:
             kind = "Gumbel scale" if self.leaf == "exponential" else "noise"
             sums = f"; sums {self.sum_noise:.6g}" if self.sum_noise is not None else ""
@@ -277,12 +330,26 @@ def _counts(leaf: Leaf, height: int) -> int:
     return {"none": 0, "prefixes": height}.get(leaf, 1)
 
 
+def calibration_counts(leaf: Leaf) -> int:
+    """Leaf counts that a guided forest's calibration histogram costs as much as.
+
+    It has half the noise of a leaf, and so the price of four. Leaves that release labels have none.
+    """
+    return 4 if leaf in ("counts", "mean") else 0
+
+
+def score_range(leaf: Leaf) -> float:
+    """Width within which one record moves the scores of all candidate splits: see ``guided``."""
+    return 1.0 if leaf == "mean" else 2.0
+
+
 def plan(
     epsilon: float,
     delta: float,
     n_estimators: int = 20,
     max_depth: int = 100,
     *,
+    splits: Splits | None = None,
     accounting: Accounting = "joint",
     leaf: Leaf = "counts",
     structure_share: float | None = None,
@@ -298,12 +365,15 @@ def plan(
         The budget: epsilon > 0 and 0 < delta < 1.
     n_estimators, max_depth : int
         Trees, and the deepest level at which a node may split.
+    splits : {"guided", "random"} or None
+        How splits are made; None: guided, or random with the paper's accounting.
     accounting : {"joint", "paper"}
         The proved joint bound, or the paper's Theorem 1 with basic composition.
     leaf : {"counts", "majority", "exponential", "mean"}
         What a leaf releases; "exponential" only with the paper's accounting, "mean" for regression.
     structure_share : float or None
-        Share of the budget for the structure; None: 0.5 (joint) or 0.75 (paper).
+        Share of the budget for the structure, split choice and pruning together; None: 0.65 (guided),
+        0.5 (random) or 0.75 (paper).
     threshold : float or None
         tau; None: the smallest allowed. A larger one also raises the largest count that is dropped.
     rows_per_person : int
@@ -321,21 +391,46 @@ def plan(
     >>> promise = plan(1.0, 1e-6)
     >>> promise.verify() <= promise.delta
     True
-    >>> round(promise.threshold, 1), promise.queries_per_record
-    (422.9, 140)
+    >>> promise.queries_per_record, promise.choices_per_record
+    (140, 120)
+    >>> round(plan(1.0, 1e-6, splits="random").threshold, 1)
+    422.9
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     k, h = check_count("n_estimators", n_estimators), check_count("max_depth", max_depth)
     r = check_count("rows_per_person", rows_per_person)
     _check_option("accounting", accounting, get_args(Accounting))
     _check_option("leaf", leaf, ("counts", "majority", "exponential", "mean"))
+    splits = ("random" if accounting == "paper" else "guided") if splits is None else splits
+    _check_option("splits", splits, get_args(Splits))
+    if splits == "guided" and accounting == "paper":
+        raise ValueError(
+            'splits="guided" needs accounting="joint": the paper prices random splits only; '
+            'use splits="random"'
+        )
     if structure_share is None:
-        structure_share = 0.5 if accounting == "joint" else 0.75
+        structure_share = 0.75 if accounting == "paper" else 0.65 if splits == "guided" else 0.5
     check_share("structure_share", structure_share)
-    m = k * queries_per_tree(h)
-    if accounting == "joint":
-        if leaf == "exponential":
-            raise ValueError('leaf="exponential" needs accounting="paper"; use leaf="majority"')
+    m, counts, levels = k * queries_per_tree(h), k, 0
+    found: Calibration
+    exponent = None
+    if leaf == "exponential" and accounting == "joint":
+        raise ValueError('leaf="exponential" needs accounting="paper"; use leaf="majority"')
+    if splits == "guided":
+        counts, levels = k + calibration_counts(leaf), min(GUIDED_LEVELS, h)
+        found = chosen = calibrate_guided(
+            epsilon,
+            delta,
+            m=m,
+            choices=k * levels,
+            k=counts,
+            choice_share=structure_share * _CHOICE_PART,
+            leaf_share=1 - structure_share,
+            score_range=score_range(leaf),
+            rows_per_person=r,
+        )
+        leaf_noise, exponent = chosen.leaf_sigma, chosen.exponent
+    elif accounting == "joint":
         found = calibrate_joint(
             epsilon, delta, m=m, k=k, leaf_share=1 - structure_share, rows_per_person=r
         )
@@ -370,11 +465,15 @@ def plan(
         cut=cut,
         threshold=tau,
         leaf=leaf,
-        counts_per_record=k,
+        counts_per_record=counts,
         leaf_noise=leaf_noise,
         structure_share=structure_share,
         sum_noise=sum_noise,
         sum_bound=sum_bound,
+        guided_levels=levels,
+        choices_per_record=k * levels,
+        choice_exponent=exponent,
+        choice_range=score_range(leaf) if levels else None,
         caveats=(NOT_PROVED,) if accounting == "paper" else (),
     )
 

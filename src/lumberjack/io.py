@@ -23,16 +23,17 @@ from numpy.typing import NDArray
 
 from lumberjack.anatomy import check_tree, depths
 from lumberjack.domain import Domain
-from lumberjack.guarantee import Guarantee
+from lumberjack.guarantee import Guarantee, calibration_counts
 from lumberjack.inputs import check_bounds, check_classes
 from lumberjack.leaves import Targets
 from lumberjack.structure import Features
 from lumberjack.tree import LEAF, Forest, Tree
+from lumberjack.voting import UNBENT, unchanged
 
 __all__ = ["Stored", "pack", "read_model", "unpack"]
 
 MAGIC = b"lumberjack model"
-VERSION = 1
+VERSION = 2  # 1 had no calibration
 _START = struct.Struct("<16sII")  # magic, version, bytes of the header
 _DIGEST = 32
 
@@ -77,6 +78,7 @@ def pack(model: Any) -> bytes:
             for name, _ in TREE_FIELDS
         },
         "values": np.concatenate(forest.values),
+        "calibration": np.atleast_2d(model.calibration_),
     }
     stored = {name: _narrow(array) for name, array in arrays.items()}
     header = {
@@ -212,9 +214,9 @@ def _check_frame(data: bytes) -> tuple[bytes, int]:
     if len(data) < _START.size + _DIGEST:
         raise ValueError("the model file is cut off")
     _, version, length = _START.unpack_from(data)
-    if version != VERSION:
+    if not 1 <= version <= VERSION:
         raise ValueError(
-            f"the model file has format {version}, this version reads {VERSION}: update Lumberjack"
+            f"the model file has format {version}, this version reads 1 to {VERSION}: update Lumberjack"
         )
     if hashlib.sha256(memoryview(data)[:-_DIGEST]).digest() != data[-_DIGEST:]:
         raise ValueError("the model file is damaged or cut off: its digest does not match")
@@ -265,12 +267,13 @@ def _check_text(value: Any) -> None:
 
 def _read_arrays(data: bytes, listed: Any, place: int) -> dict[str, NDArray[Any]]:
     """Arrays as views of the file; their sizes must use it up exactly."""
-    expected = ["nodes", *(name for name, _ in TREE_FIELDS), "values"]
-    if any(len(entry) != 3 for entry in listed) or [entry[0] for entry in listed] != expected:
+    version_1 = ["nodes", *(name for name, _ in TREE_FIELDS), "values"]
+    names = [entry[0] for entry in listed if len(entry) == 3]
+    if len(names) != len(listed) or names not in (version_1, [*version_1, "calibration"]):
         raise ValueError("it does not hold the arrays of a forest")
     arrays = {}
     for name, kind, shape in listed:
-        dimensions = 2 if name == "values" else 1
+        dimensions = 2 if name in ("values", "calibration") else 1
         proper = len(shape) == dimensions and all(type(n) is int and n >= 0 for n in shape)
         if kind not in _STORED_TYPES or not proper:
             raise ValueError(f"array {name!r} has no proper type or shape")
@@ -315,6 +318,7 @@ def _restore(header: dict[str, Any], arrays: dict[str, NDArray[Any]], size: int)
     if header["classes" if kind == "regressor" else "bounds"] is not None:
         raise ValueError("its target is both a class and a number")
     learned["forest_"] = _restore_forest(arrays, domain, guarantee, n_values, size)
+    learned["calibration_"] = _restore_calibration(arrays.get("calibration"), guarantee, n_values)
     parameters = _restore_parameters(header["parameters"], domain, guarantee)
     return Stored(kind, parameters, learned)
 
@@ -334,8 +338,11 @@ def _restore_guarantee(found: dict[str, Any]) -> Guarantee:
     # Numbers that no fit could have: what reads the promise need not be ready for them.
     noises = (guarantee.threshold_noise, guarantee.leaf_noise, guarantee.sum_noise, guarantee.sum_bound)
     counts = (guarantee.queries_per_record, guarantee.counts_per_record, guarantee.rows_per_person)
+    choices = (guarantee.choice_exponent, guarantee.choice_range)
     if (
-        not all(v is None or 0 < v < 2**52 for v in noises)
+        not all(v is None or 0 < v < 2**52 for v in noises + choices)
+        or not 0 <= guarantee.choices_per_record < 2**52
+        or any((guarantee.guided_levels > 0) == (v is None) for v in choices)
         or not all(1 <= v < 2**52 for v in counts)
         or not 0 <= (guarantee.cutoff or 0) < 2**52
         or not abs(guarantee.threshold) < 2**52
@@ -423,6 +430,20 @@ def _restore_forest(
         released.append(values[first_leaf : first_leaf + tree.n_leaves])
         first, first_leaf = first + length, first_leaf + tree.n_leaves
     return Forest(tuple(trees), tuple(released), Features.of(domain).categorical)
+
+
+def _restore_calibration(
+    found: NDArray[Any] | None, guarantee: Guarantee, n_values: int
+) -> NDArray[np.float64]:
+    """The curve of each class, or the line; files of version 1 have none."""
+    neutral = UNBENT[None] if guarantee.leaf == "mean" else unchanged(n_values)
+    curves = neutral if found is None else found.astype(np.float64)
+    calibrated = guarantee.guided_levels > 0 and calibration_counts(guarantee.leaf) > 0
+    if curves.shape != neutral.shape or not (calibrated or np.array_equal(curves, neutral)):
+        raise ValueError("its calibration is not that of the guarantee")
+    if not (np.abs(curves) <= 100).all() or (curves[:, :-1] <= 0).any():  # also refuses NaN
+        raise ValueError("its calibration makes no sense")
+    return curves[0] if guarantee.leaf == "mean" else curves
 
 
 def _sensible(values: NDArray[Any]) -> bool:

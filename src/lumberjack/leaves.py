@@ -1,11 +1,6 @@
-"""What a leaf releases, and how trees vote.
+"""What a leaf releases.
 
-In: exact statistics of each leaf. Out: noisy ones, which are all that prediction reads.
-
-How trees vote: each leaf's noisy class proportions, weighted by the fourth root of its noisy size, are
-added over trees. That lies between averaging proportions (power 0), which takes the noise of small
-leaves at its word, and pooling counts (power 1), which listens to large and so less telling leaves;
-``docs/voting.md`` has the measurement that decided it.
+In: exact statistics of each leaf. Out: noisy ones, which are all that prediction (``voting``) reads.
 """
 
 from dataclasses import dataclass
@@ -33,11 +28,9 @@ __all__ = [
     "noisy_counts",
     "noisy_labels",
     "noisy_sums",
-    "votes",
 ]
 
 Floats = NDArray[np.float64]
-_POWER = 0.25
 
 
 @kernel
@@ -133,13 +126,3 @@ def noisy_sums(
     of_counts = noise[0].draw(len(counts), bits, keys, Purpose.COUNT)
     of_sums = noise[1].draw(len(sums), bits, keys, Purpose.SUM)
     return np.column_stack([counts + of_counts, sums + of_sums]).astype(np.float64)
-
-
-def votes(counts: Floats) -> Floats:
-    """What each leaf says: proportions of its noisy counts times their total to the power 1/4.
-
-    Post-processing of released counts; a leaf without a positive count says nothing.
-    """
-    positive = np.maximum(counts, 0.0)
-    total = positive.sum(axis=1, keepdims=True)
-    return np.asarray(positive * np.where(total > 0, np.maximum(total, 1e-300) ** (_POWER - 1), 0.0))

@@ -72,6 +72,7 @@ class Purpose(IntEnum):
     LABEL = 4
     PERSON = 5
     CANDIDATE = 6
+    SPLIT = 7
 
 
 @dataclass(frozen=True)
@@ -264,7 +265,7 @@ class ThresholdCoin:
 
 
 class ExponentialChoice:
-    """One of several classes, with probability proportional to exp(exponent * count), sampled exactly.
+    """One of several options, with probability proportional to weight * exp(exponent * score), exactly.
 
     Parameters
     ----------
@@ -273,9 +274,10 @@ class ExponentialChoice:
 
     Formal guarantees
     -----------------
-    Each row chooses class c with probability exactly exp(exponent * count_c) / sum, given uniform
-    bits. Counts change by 1 in one class between neighbours: exponent^2/8-zCDP
-    (``accounting.exponential_rho``).
+    Each row chooses option c with probability exactly weight_c exp(exponent * score_c) / sum, given
+    uniform bits. Weights are public. If one record moves the integer scores of all options within an
+    interval of width w, the choice is (exponent * w)-bounded-range; with class counts as scores w = 1,
+    which is exponent^2/8-zCDP (``accounting.exponential_rho``).
     """
 
     def __init__(self, exponent: float) -> None:
@@ -283,23 +285,45 @@ class ExponentialChoice:
         if not 0 < exponent < 1e6:
             raise ValueError(f"exponent must be positive and finite, got {exponent:g}")
 
-    def draw(self, counts: Integers, bits: Bits, keys: Words | None = None) -> Integers:
-        """Choose a column for each row of ``counts``, shape (n, n_classes)."""
-        gap = (counts - counts.max(axis=1, keepdims=True)).astype(np.float64)
-        weight = np.exp(self.exponent * gap)
-        total = weight.sum(axis=1, keepdims=True)
-        below = np.cumsum(weight, axis=1) / total
+    def draw(
+        self,
+        scores: Integers,
+        bits: Bits,
+        keys: Words | None = None,
+        *,
+        weights: NDArray[np.float64] | None = None,
+        purpose: Purpose = Purpose.LABEL,
+    ) -> Integers:
+        """Choose a column for each row of ``scores``, shape (n, n_options).
+
+        ``weights``, of the same shape, are taken as the exact fractions that they are; at least one
+        in each row must be positive. None: all alike.
+        """
+        weights = np.ones(scores.shape) if weights is None else weights
+        least = np.iinfo(np.int64).min
+        most = np.where(weights > 0, scores, least).max(axis=1, keepdims=True)
+        gap = np.where(weights > 0, scores - most, 0).astype(np.float64)
+        weight = weights * np.exp(self.exponent * gap)
+        below = np.cumsum(weight, axis=1) / weight.sum(axis=1, keepdims=True)
         # exp(-x) has relative error x 2^-52 and x e^-x < 1: each weight adds far less than 2^-40.
-        slack = counts.shape[1] * _RELATIVE_ERROR
+        slack = scores.shape[1] * _RELATIVE_ERROR
         lower = np.maximum(below - slack, 0.0) * _ONE
         upper = (below + slack) * _ONE + 1
-        upper[:, -1] = np.inf  # the last class ends at 1: a U that close is settled exactly
-        words = bits.words(len(counts), keys, Purpose.LABEL)
+        upper[:, -1] = np.inf  # the last option ends at 1: a U that close is settled exactly
+        words = bits.words(len(scores), keys, purpose)
         u = (words >> np.uint64(1)).astype(np.float64)[:, None]  # rounding is far below the slack
         choice = (u >= lower).sum(axis=1)
         for i in np.flatnonzero((u >= lower).sum(axis=1) != (u >= upper).sum(axis=1)):
-            more = more_words(bits, keys, int(i), Purpose.LABEL)
-            choice[i] = _settle_choice(self.exponent, counts[i].tolist(), int(words[i]), more)
+            more = more_words(bits, keys, int(i), purpose)
+            options = np.flatnonzero(weights[i] > 0)
+            found = _settle_choice(
+                self.exponent,
+                scores[i, options].tolist(),
+                weights[i, options].tolist(),
+                int(words[i]),
+                more,
+            )
+            choice[i] = options[found]
         return np.asarray(choice, dtype=np.int64)
 
 
@@ -410,15 +434,20 @@ def _settle_coin(sigma: float, threshold: float, q: int, word: int, more: Callab
         value, length = (value << 64) | more(), length + 64
 
 
-def _settle_choice(exponent: float, counts: list[int], word: int, more: Callable[[], int]) -> int:
+def _settle_choice(
+    exponent: float, scores: list[int], weights: list[float], word: int, more: Callable[[], int]
+) -> int:
     value, length, mp = word >> 1, BITS, exact.mp
-    most = max(counts)
+    most = max(scores)
     while True:
         with mp.workprec(length + 128):
             unit, slack = mp.mpf(2) ** length, mp.mpf(2) ** -32
-            weights = [mp.exp(mp.mpf(exponent) * (count - most)) for count in counts]
-            total, below, last = mp.fsum(weights), mp.mpf(0), len(weights) - 1
-            for c, weight in enumerate(weights):
+            sizes = [
+                mp.mpf(weight) * mp.exp(mp.mpf(exponent) * (score - most))
+                for score, weight in zip(scores, weights, strict=True)
+            ]
+            total, below, last = mp.fsum(sizes), mp.mpf(0), len(sizes) - 1
+            for c, weight in enumerate(sizes):
                 first, below = below / total * unit, below + weight
                 after = below / total * unit
                 if (c == 0 or value >= first + slack) and (c == last or value + 1 <= after - slack):

@@ -36,6 +36,10 @@ Share = Annotated[
 RowsPerPerson = Annotated[
     int, typer.Option(help="Most rows that one person owns; above 1 the promise is for persons.")
 ]
+SplitsOption = Annotated[
+    Literal["guided", "random"] | None,
+    typer.Option(help="How splits are made. Default: guided, or random with the paper's accounting."),
+]
 AccountingOption = Annotated[
     Literal["joint", "paper"], typer.Option(help="The proved bound, or the paper's Theorem 1.")
 ]

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lumberjack.accounting import cutoff_delta, gdp_mu
 from lumberjack.anatomy import Values, depths, importances, leaf_sizes
@@ -16,7 +17,7 @@ from lumberjack.domain import Domain, Numeric
 from lumberjack.guarantee import Guarantee
 from lumberjack.tree import Forest
 
-__all__ = ["NOT_COVERED", "Description", "Part", "Report", "describe"]
+__all__ = ["NOT_COVERED", "Description", "Part", "Report", "describe", "importance_of"]
 
 NOT_COVERED = (
     "Everything else computed from the same data: a scaler or encoder fitted before the forest, a "
@@ -142,6 +143,17 @@ class Description:
             rows.append(("cut-off (Δ)", f"{g.cutoff:.6g}; counts up to {g.cut} never pass"))
         rows += [
             ("threshold (τ)", f"{g.threshold:.6g} rows"),
+        ]
+        if g.guided_levels:
+            rows += [
+                ("levels whose splits are chosen", f"{g.guided_levels}"),
+                ("choices that one row takes part in (N)", f"{g.choices_per_record}"),
+                (
+                    "exponent of the choice (λ)",
+                    f"{g.choice_exponent:.6g}, scores move by {g.choice_range:g}",
+                ),
+            ]
+        rows += [
             ("a leaf releases", g.leaf),
             ("leaf releases that one row takes part in (k)", f"{g.counts_per_record}"),
         ]
@@ -245,13 +257,10 @@ def describe(model: Any, fingerprint: str | None = None) -> Description:
     g: Guarantee = model.guarantee_
     forest: Forest = model.forest_
     regression = g.leaf == "mean"
-    kind: Values = "sums" if regression else "counts" if g.leaf == "counts" else "labels"
-    # What a file claims need not make sense; where it does not, the verdict says so, not a crash.
-    leaf_noise, sum_noise = (min(max(float(v or 0), 0.0), 1e100) for v in (g.leaf_noise, g.sum_noise))
-    noise = (0.0, 0.0) if kind == "labels" else (leaf_noise, sum_noise)
-    shares = importances(forest, kind, noise)
+    leaf_noise, _ = _noise(g)
+    shares = importance_of(forest, g)
     ranked = sorted(zip(model.domain_, shares.tolist(), strict=True), key=lambda pair: -pair[1])
-    sizes = leaf_sizes(forest, kind)
+    sizes = leaf_sizes(forest, _kind(g))
     n_values = 1 if regression else forest.values[0].shape[1]
     if regression:
         target = f"number from {model.targets_.low:,.10g} to {model.targets_.high:,.10g}"
@@ -274,20 +283,41 @@ def describe(model: Any, fingerprint: str | None = None) -> Description:
     )
 
 
+def importance_of(forest: Forest, g: Guarantee) -> NDArray[np.float64]:
+    """Share of each column in what a forest's splits explain: see ``anatomy.importances``."""
+    kind = _kind(g)
+    return importances(forest, kind, (0.0, 0.0) if kind == "labels" else _noise(g))
+
+
+def _kind(g: Guarantee) -> Values:
+    return "sums" if g.leaf == "mean" else "counts" if g.leaf == "counts" else "labels"
+
+
+def _noise(g: Guarantee) -> tuple[float, float]:
+    """Noise of counts and of sums. A file may claim what makes no sense: the verdict will say so."""
+    leaf, sums = (min(max(float(v or 0), 0.0), 1e100) for v in (g.leaf_noise, g.sum_noise))
+    return leaf, sums
+
+
 def _budget(g: Guarantee) -> tuple[Part, ...]:
     """Shares of mu^2 ("joint") or of epsilon ("paper")."""
-    names = "structure of the trees", "contents of the leaves"
+    leaves = "contents of the leaves" + (" and calibration" if g.guided_levels else "")
     if g.accounting == "paper" or g.leaf_noise is None:
         share = 1.0 if g.structure_share is None else g.structure_share
-    else:
-        structure = gdp_mu((g.queries_per_record, g.threshold_noise)) ** 2
-        leaves = gdp_mu((g.counts_per_record, g.leaf_noise)) ** 2
-        if g.sum_noise is not None and g.sum_bound:
-            leaves += gdp_mu((g.counts_per_record, g.sum_noise / g.sum_bound)) ** 2
-        # A file may claim no noise or endless noise: then there is nothing to share out.
-        whole = structure + leaves
-        share = structure / whole if 0 < whole < math.inf else 1.0
-    return Part(names[0], share), Part(names[1], 1 - share)
+        return Part("structure of the trees", share), Part(leaves, 1 - share)
+    structure = "pruning of the trees" if g.guided_levels else "structure of the trees"
+    spent = {structure: gdp_mu((g.queries_per_record, g.threshold_noise)) ** 2}
+    if g.guided_levels:  # a choice of range eta costs as much as a Gaussian query of eta / 2
+        half = (g.choice_exponent or 0.0) * (g.choice_range or 0.0) / 2
+        spent["choice of splits"] = g.choices_per_record * half**2
+    spent[leaves] = gdp_mu((g.counts_per_record, g.leaf_noise)) ** 2
+    if g.sum_noise is not None and g.sum_bound:
+        spent[leaves] += gdp_mu((g.counts_per_record, g.sum_noise / g.sum_bound)) ** 2
+    # A file may claim no noise or endless noise: then there is nothing to share out.
+    whole = sum(spent.values())
+    if not 0 < whole < math.inf:
+        return tuple(Part(name, float(i == 0)) for i, name in enumerate(spent))
+    return tuple(Part(name, part / whole) for name, part in spent.items())
 
 
 def _failure(g: Guarantee) -> tuple[Part, ...]:
@@ -296,7 +326,8 @@ def _failure(g: Guarantee) -> tuple[Part, ...]:
         return ()
     cut = cutoff_delta(g.queries_per_record, g.threshold_noise, g.cutoff, g.rows_per_person) / g.delta
     noise = max(g.verify() / g.delta - cut, 0.0)
-    parts = Part("tails of the Gaussian noise", noise), Part("cut-off of small counts", cut)
+    tails = "tails of the noise" if g.guided_levels else "tails of the Gaussian noise"
+    parts = Part(tails, noise), Part("cut-off of small counts", cut)
     return (*parts, Part("not used", max(1 - noise - cut, 0.0)))
 
 

@@ -24,9 +24,11 @@ __all__ = [
     "NO_SPLIT",
     "RIGHT",
     "Features",
+    "chance",
     "child_key",
     "choose_split",
     "interval",
+    "is_used",
     "narrow",
     "root_keys",
     "root_room",
@@ -34,6 +36,7 @@ __all__ = [
 
 LEFT, RIGHT = 0, 1
 NO_SPLIT = -1
+_CHANCES = 2  # a side that no child is on
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _TRIES = 64  # random features tried before all are listed
@@ -144,7 +147,14 @@ def narrow(feature: Any, cut: Any, side: Any, categorical: Any, first: Any, last
 
 
 @kernel
-def _used(node: Any, feature: Any, category: Any, up: Any, features: Any, cuts: Any) -> Any:
+def chance(key: Any, draw: Any) -> Any:
+    """A number in [0, 1) of a node, one for each ``draw``, that no split drawn from its key shares."""
+    return float(_word(child_key(key, _CHANCES), draw) >> np.uint64(11)) * 2.0**-53
+
+
+@kernel
+def is_used(node: Any, feature: Any, category: Any, up: Any, features: Any, cuts: Any) -> Any:
+    """Whether an ancestor split on this category."""
     while up[node] >= 0:
         node = up[node]
         if features[node] == feature and cuts[node] == category:
@@ -199,7 +209,7 @@ def choose_split(
         return feature, np.int64(first[feature]) + _below(word, room), missing_left
     draw = _TRIES + 1
     category = _below(word, sizes[feature])
-    while last[feature] < sizes[feature] and _used(node, feature, category, up, features, cuts):
+    while last[feature] < sizes[feature] and is_used(node, feature, category, up, features, cuts):
         draw += 1
         category = _below(_word(key, draw), sizes[feature])
     return feature, category, missing_left

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from lumberjack import Domain, LumberjackClassifier, plan
-from lumberjack.leaves import noisy_counts
-from lumberjack.noise import Bits, RoundedGaussian
-from lumberjack.structure import Features
+from lumberjack.engines.local import prune
+from lumberjack.guided import Guide
+from lumberjack.leaves import count_classes, noisy_counts
+from lumberjack.noise import Bits, RoundedGaussian, ThresholdCoin
+from lumberjack.structure import Features, chance, root_keys
 
 EPSILON, DELTA, RUNS = 1.0, 0.1, 8_000
 DOMAIN = Domain({"flag": [False, True], "x": (0, 1)})
@@ -33,8 +35,9 @@ def outputs(n_rows, promise, leaf_noise, seed):
         counts = np.column_stack([np.zeros_like(leaves.count), leaves.count])
         return noisy_counts(counts, noise, bits, leaves.keys)
 
+    target = np.ones(n_rows, dtype=np.int32)
     many = dataclasses.replace(promise, n_estimators=RUNS)
-    forest = LumberjackClassifier(n_jobs=2)._grow(codes, features, many, bits, release)
+    forest = LumberjackClassifier(n_jobs=2)._grow(codes, target, 2, features, many, bits, release)
     canary = forest.apply(DOMAIN.encode(np.array([CANARY], dtype=object)))[0]
     values = np.array([v[leaf, 1] for v, leaf in zip(forest.values, canary, strict=True)])
     split = np.array([tree.n_leaves > 1 for tree in forest.trees])
@@ -51,8 +54,8 @@ def divergence(p, q):
     return a - math.exp(EPSILON) * b, error
 
 
-def worst(leaf_noise_factor=1.0, threshold_shift=0.0):
-    promise = plan(EPSILON, DELTA, 1, 1)
+def worst(splits, leaf_noise_factor=1.0, threshold_shift=0.0):
+    promise = plan(EPSILON, DELTA, 1, 1, splits=splits, leaf="majority")
     promise = dataclasses.replace(promise, threshold=promise.threshold - threshold_shift)
     found = []
     for n in (1, round(promise.threshold)):
@@ -62,13 +65,65 @@ def worst(leaf_noise_factor=1.0, threshold_shift=0.0):
     return max(estimate - 5 * error for estimate, error in found), max(e for e, _ in found)
 
 
-def test_a_fitted_forest_keeps_its_promise():
-    low, estimate = worst()
+@pytest.mark.parametrize("splits", ["guided", "random"])
+def test_a_fitted_forest_keeps_its_promise(splits):
+    low, estimate = worst(splits)
     assert low <= DELTA
     assert estimate > DELTA / 10  # the attack sees something
 
 
-@pytest.mark.parametrize("leak", [{"leaf_noise_factor": 1e-3}, {"leaf_noise_factor": 0.3}])
-def test_a_planted_leak_is_caught(leak):
-    low, _ = worst(**leak)
+@pytest.mark.parametrize(("splits", "factor"), [("random", 1e-3), ("random", 0.3), ("guided", 0.3)])
+def test_a_planted_leak_is_caught(splits, factor):
+    low, _ = worst(splits, leaf_noise_factor=factor)
+    assert low > DELTA
+
+
+# An attack on the choice of the split. Two columns tell the classes apart equally well; the canary makes
+# one of them better by one row and the other worse by nearly as much, which is all that a record can do.
+TWINS = Domain({"f": ["no", "yes"], "g": ["no", "yes"]})
+FLIP = ("yes", "yes", 1)
+
+
+def chosen(with_canary, promise, seed):
+    """(column of the root's split, noisy count of the canary's cell) of each run.
+
+    The adversary knows the key of the tree, and that it offers both columns.
+    """
+    rows = [("yes", "no", 1)] * 40 + [("no", "yes", 0)] * 40 + [FLIP] * with_canary
+    codes = TWINS.encode(np.array([row[:2] for row in rows], dtype=object))
+    target = np.array([row[2] for row in rows], dtype=np.int32)
+    features, noise, bits = Features.of(TWINS), RoundedGaussian(promise.leaf_noise), Bits(None)
+    coin = ThresholdCoin(promise.threshold_noise, promise.threshold, cut=0, largest=len(rows))
+    guide = Guide(features, target, 2, promise.choice_exponent, 1)
+    keys = [k for k in root_keys(seed, 3 * RUNS) if chance(k, 0) < 0.7 and chance(k, 1) < 0.7]
+    found = []
+    for key in keys[:RUNS]:
+        tree, leaves, _ = prune(codes, features, key, 1, coin, bits, guide=guide)
+        counts = count_classes(leaves.rows, leaves.start, leaves.count, target, 2)
+        leaf = tree.apply(TWINS.encode(np.array([FLIP[:2]], dtype=object)), features.categorical)[0]
+        value = noisy_counts(counts, noise, bits, leaves.keys)[leaf, 1]
+        found.append(tree.feature[0] * 10_000 + np.clip(value, -1000, 1000))
+    assert len(found) == RUNS
+    return np.array(found)
+
+
+def worst_choice(exponent_factor=1.0):
+    promise = plan(EPSILON, DELTA, 1, 1, structure_share=0.9, leaf="majority")
+    exponent = promise.choice_exponent * exponent_factor
+    promise = dataclasses.replace(promise, choice_exponent=exponent)
+    without, added = chosen(False, promise, 1), chosen(True, promise, 2)
+    found = [divergence(without, added), divergence(added, without)]
+    shift = np.mean(added >= 9000) - np.mean(without >= 9000)
+    return max(estimate - 5 * error for estimate, error in found), shift
+
+
+def test_a_canary_that_flips_the_best_split_does_not_show():
+    low, shift = worst_choice()
+    assert low <= DELTA
+    # exp(0.44 (40 - 1 + 40)) against exp(0.44 (40 + 1 + 40)), where it was even odds.
+    assert shift == pytest.approx(1 / (1 + math.exp(2 * 0.4449)) - 0.5, abs=0.04)
+
+
+def test_a_choice_that_listens_too_closely_is_caught():
+    low, _ = worst_choice(exponent_factor=3.0)
     assert low > DELTA

@@ -208,7 +208,11 @@ def calibrate_guided(
     target = goal * (1 - 1e-3)
     low = math.log(2 * zcdp_rho(epsilon, target)) / 2
     high = math.log(gaussian_mu(epsilon, target) / math.sqrt(1 - choice_share)) + 1e-6
-    most = brentq(lambda x: math.log(price(math.exp(x)) / target), low - 1e-6, high, xtol=1e-5)
+
+    def excess(x: float) -> float:
+        return math.log(max(price(math.exp(x)), 1e-300) / target)
+
+    most = brentq(excess, low - 1e-6, high, xtol=1e-5)
     found = minimize_scalar(
         lambda x: min(solve(math.exp(x)).tau, 1e300),
         bounds=(most - 2, most),

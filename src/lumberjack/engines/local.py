@@ -3,14 +3,15 @@
 In: encoded rows and the noise to use. Out: pruned trees, and which rows are in which leaf. Private
 counts live only inside ``prune``, which takes the paper's steps one after the other:
 
-1. ``_grow`` splits the rows from the root down to nodes so small that they are left asleep;
+1. ``_guide`` lets the exponential mechanism choose the splits of the first levels, if it is asked to;
+   ``_grow`` splits the rows at random from there down to nodes so small that they are left asleep;
 2. ``_wake`` expands the few sleeping nodes below which a threshold query could pass (``thinning``);
 3. ``mark_tree`` is MarkHeavyHitters, with one coin for each node;
 4. ``_release`` keeps Heavy nodes as splits, and their Light children as leaves.
 
-A block is a node and several levels below it. Splits do not depend on rows, so each row walks through a
-block in one go and then straight to its place: a tree reads the table a few times, not once for each
-level.
+A block is a node and several levels below it. Random splits do not depend on rows, so each row walks
+through a block in one go and then straight to its place: a tree reads the table a few times, not once
+for each level.
 """
 
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lumberjack.domain import Codes
+from lumberjack.guided import Guide
 from lumberjack.heavy_hitters import HEAVY, mark_tree
 from lumberjack.kernels import kernel
 from lumberjack.noise import Bits, Words
@@ -30,6 +32,7 @@ from lumberjack.structure import (
     Features,
     child_key,
     choose_split,
+    interval,
     narrow,
     root_room,
 )
@@ -121,13 +124,16 @@ def prune(
     coin: Coin,
     bits: Bits,
     *,
+    guide: Guide | None = None,
     thinning: Thinning | None = None,
     stop: NDArray[np.bool_] | None = None,
 ) -> tuple[Tree, Leaves, Work]:
-    """Grow one random tree and keep its Heavy nodes as splits.
+    """Grow one tree and keep its Heavy nodes as splits.
 
     Parameters
     ----------
+    guide : Guide or None
+        Chooses the splits of the first levels. None: all splits are random.
     thinning : Thinning or None
         Leaves small nodes asleep, with the same distribution of trees. None expands every node.
     stop : ndarray of bool, shape (1,), or None
@@ -144,21 +150,26 @@ def prune(
 
     Formal guarantees
     -----------------
-    ``tree`` depends on the rows only through ``coin`` and ``thinning``, whose answers together are
-    distributed as one coin for each node, seen only where MarkHeavyHitters asks; each row is in at
-    most 1 + floor(log2 height) of the counts asked about.
+    ``tree`` depends on the rows only through ``guide``, ``coin`` and ``thinning``. The answers of the
+    last two together are distributed as one coin for each node, seen only where MarkHeavyHitters asks;
+    each row is in at most 1 + floor(log2 height) of the counts asked about. Every node on a guided
+    level chooses, with no regard to how many rows it has: of nodes that are not made, or stay asleep,
+    the choice is never seen and so is not drawn.
     """
     small = 1 if thinning is None else thinning.small
     stop = np.zeros(1, dtype=np.bool_) if stop is None else stop
     rows = np.arange(len(codes), dtype=np.int32)
     public = (features.sizes, features.categorical, features.chances)
-    nodes, size, steps, moves = _grow(codes, public, root_key, height, small, rows, stop)
+    nodes, size = _new_tree(public, root_key, len(rows)), 1
+    if guide is not None:
+        nodes, size = _guide(codes, public, height, small, guide, nodes, size, rows, bits, stop)
+    nodes, size, steps, moves = _grow(codes, public, height, small, nodes, size, rows, stop)
     answers = np.zeros(size, dtype=np.bool_)
     awake = np.flatnonzero((nodes.n_rows[:size] >= small) & (nodes.level[:size] < height))
     keys = None if bits.seed is None else nodes.key[awake]
     answers[awake] = coin.draw(nodes.n_rows[awake], bits, keys)
     if thinning is not None:
-        nodes, answers = _wake(codes, public, height, nodes, answers, rows, thinning, bits)
+        nodes, answers = _wake(codes, public, height, guide, nodes, answers, rows, thinning, bits)
     marks = mark_tree(nodes.level[: len(answers)], nodes.up, answers, height)
     *arrays, leaf_keys, segment = _release(nodes, marks)
     tree = Tree(*arrays)
@@ -167,10 +178,53 @@ def prune(
     return tree, Leaves(leaf_keys, rows, start, count), Work(len(answers), steps, moves)
 
 
+def _guide(
+    codes: Codes,
+    public: Any,
+    height: int,
+    small: int,
+    guide: Guide,
+    nodes: _Nodes,
+    size: int,
+    rows: NDArray[np.int32],
+    bits: Bits,
+    stop: NDArray[np.bool_],
+) -> tuple[_Nodes, int]:
+    """Split all nodes of at least ``small`` rows on the guided levels."""
+    node = 0
+    while node < size and nodes.level[node] < min(guide.levels, height) and not stop[0]:
+        if nodes.n_rows[node] >= small:
+            nodes, size = _split_guided(codes, public, guide, node, nodes, size, rows, bits)
+        node += 1
+    return nodes, size
+
+
+def _split_guided(
+    codes: Codes,
+    public: Any,
+    guide: Guide,
+    node: int,
+    nodes: _Nodes,
+    size: int,
+    rows: NDArray[np.int32],
+    bits: Bits,
+) -> tuple[_Nodes, int]:
+    """Split one node where its guide says, or at random if there is nothing to choose from."""
+    _find_room(nodes, node, public[1])
+    here = rows[nodes.start[node] : nodes.start[node] + nodes.n_rows[node]]
+    chosen = guide.choose(codes, here, node, nodes, bits)
+    if chosen is None:
+        nodes, size = _split(codes, public, node, nodes, size, rows)
+    else:
+        nodes, size = _divide(codes, public, node, chosen, nodes, size, rows)
+    return nodes, size
+
+
 def _wake(
     codes: Codes,
     public: Any,
     height: int,
+    guide: Guide | None,
     nodes: _Nodes,
     answers: NDArray[np.bool_],
     rows: NDArray[np.int32],
@@ -201,7 +255,10 @@ def _wake(
             ):
                 passed.append(node)
             first = size
-            nodes, size = _split(codes, public, node, nodes, size, rows)
+            if guide is not None and level < guide.levels:
+                nodes, size = _split_guided(codes, public, guide, node, nodes, size, rows, bits)
+            else:
+                nodes, size = _split(codes, public, node, nodes, size, rows)
             for child in range(first, size):
                 begin = nodes.start[child]
                 inside = set(rows[begin : begin + nodes.n_rows[child]].tolist())
@@ -229,18 +286,53 @@ def _split(codes: Any, public: Any, node: Any, nodes: Any, size: Any, rows: Any)
 
 
 @kernel
-def _grow(codes: Any, public: Any, root_key: Any, height: Any, small: Any, rows: Any, stop: Any) -> Any:
-    """All nodes of at least ``small`` rows down to level ``height``, and their children."""
-    n = len(rows)
-    spare, place = np.empty(n, dtype=rows.dtype), np.empty(n, dtype=np.int32)
-    block = _new_block(_BLOCK, codes.shape[1])
-    nodes = _reserve(_no_nodes(codes.shape[1]), 0, 4 * _BLOCK)
+def _divide(codes: Any, public: Any, node: Any, split: Any, nodes: Any, size: Any, rows: Any) -> Any:
+    """Give a node its split and share out its rows; its children come last."""
+    feature, cut, missing_left = split
+    nodes = _reserve(nodes, size, 2)
+    nodes.feature[node], nodes.cut[node], nodes.missing_left[node] = feature, cut, missing_left
+    low, width = interval(cut, public[1][feature], missing_left)
+    begin, n = nodes.start[node], nodes.n_rows[node]
+    aside = np.empty(n, dtype=rows.dtype)
+    here, column = rows[begin : begin + n], np.uint64(feature)
+    n_left, n_right = np.uint64(0), np.uint64(0)
+    for i in range(n):
+        row = here[i]
+        right = np.uint32(codes[np.uint64(row), column] - low) > width
+        here[n_left] = aside[n_right] = row
+        n_left, n_right = n_left + np.uint64(not right), n_right + np.uint64(right)
+    middle = begin + np.int64(n_left)
+    rows[middle : begin + n] = aside[:n_right]
+    for side, first, last in ((LEFT, begin, middle), (RIGHT, middle, begin + n)):
+        if first < last:
+            nodes.key[size], nodes.up[size] = child_key(nodes.key[node], side), node
+            nodes.side[size], nodes.level[size] = side, nodes.level[node] + 1
+            nodes.start[size], nodes.n_rows[size], nodes.feature[size] = first, last - first, NO_SPLIT
+            size += 1
+    return nodes, size
+
+
+@kernel
+def _new_tree(public: Any, root_key: Any, n: Any) -> Any:
+    """The root, with all rows."""
+    nodes = _reserve(_no_nodes(len(public[0])), 0, 4 * _BLOCK)
     nodes.key[0], nodes.up[0], nodes.side[0], nodes.level[0] = root_key, -1, 0, 0
     nodes.start[0], nodes.n_rows[0], nodes.feature[0] = 0, n, NO_SPLIT
     root_room(public[0], public[1], nodes.first[0], nodes.last[0])
-    size, steps, moves = 1, 0, 0
+    return nodes
+
+
+@kernel
+def _grow(
+    codes: Any, public: Any, height: Any, small: Any, nodes: Any, size: Any, rows: Any, stop: Any
+) -> Any:
+    """Split nodes of at least ``small`` rows, and those below them, down to level ``height``."""
+    n = len(rows)
+    spare, place = np.empty(n, dtype=rows.dtype), np.empty(n, dtype=np.int32)
+    block = _new_block(_BLOCK, codes.shape[1])
+    steps, moves = 0, 0
     # Depth first: the rows of a block are still in the cache when the next one reads them.
-    waiting = [0]
+    waiting = [i for i in range(size) if nodes.feature[i] == NO_SPLIT and nodes.level[i] < height]
     while waiting and not stop[0]:
         node = waiting.pop()
         if nodes.n_rows[node] < small:

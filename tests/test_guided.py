@@ -1,0 +1,272 @@
+"""Split choices: sensitivity by exhaustion, scores by fractions, candidates by hand."""
+
+import itertools
+import math
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from lumberjack import Domain
+from lumberjack.domain import CELLS, MISSING, OTHER
+from lumberjack.guarantee import SUM_BOUND
+from lumberjack.guided import BINS, Guide, _candidates, _count, _of_squares, _of_sum, _offer
+from lumberjack.noise import Bits
+from lumberjack.structure import Features, root_keys, root_room
+
+FALSE_ALARM = 1e-6
+
+
+def counts_of(n_classes, most):
+    return [np.array(c) for c in itertools.product(range(most + 1), repeat=n_classes)]
+
+
+def exact_side(counts):
+    """256 sum n_c^2 / n, rounded down."""
+    n = int(sum(counts))
+    return 0 if n == 0 else math.floor(256 * Fraction(int(sum(int(c) ** 2 for c in counts)), n))
+
+
+@pytest.mark.parametrize(("n_classes", "most"), [(1, 40), (2, 30), (3, 9), (4, 5)])
+def test_one_record_moves_the_score_of_every_split_by_at_most_one(n_classes, most):
+    """All sides of all small tables: adding a record changes one side, by -256 to 256 steps."""
+    seen = set()
+    for side in counts_of(n_classes, most):
+        before = exact_side(side)
+        assert before == _of_squares(int((side**2).sum()), int(side.sum()))
+        for label in range(n_classes):
+            after = exact_side(side + np.eye(n_classes, dtype=int)[label])
+            seen.add(after - before)
+    assert min(seen) >= -256
+    assert max(seen) == 256  # the bound is reached: a first row in an empty side
+
+
+def test_large_sides_stay_within_one_too():
+    rng = np.random.default_rng(0)
+    for _ in range(20_000):
+        n = int(2 ** rng.uniform(1, 30))
+        counts = rng.multinomial(n, rng.dirichlet(np.full(3, 0.3)))
+        assert _of_squares(int((counts**2).sum()), n) == exact_side(counts)
+        label = rng.integers(3)
+        change = exact_side(counts + np.eye(3, dtype=int)[label]) - exact_side(counts)
+        assert -256 <= change <= 256
+
+
+def test_a_record_moves_scores_of_numbers_within_an_interval_of_width_one():
+    """For each target: the changes over all sides of up to 12 rows, and over large random ones."""
+    rng = np.random.default_rng(1)
+    sides = [(n, y) for n in range(1, 13) for y in range(0, 256 * n + 1, max(n // 2, 1))]
+    for _ in range(3000):
+        n = int(2 ** rng.uniform(1, 30))
+        sides.append((n, int(rng.integers(256 * n + 1))))
+    n, y = np.array([(0, 0), *sides]).T
+    before = np.array([_of_sum(int(b), int(a)) for a, b in zip(n, y, strict=True)])
+    exact = [
+        0 if a == 0 else math.floor(Fraction(int(b) ** 2, 256 * int(a)))
+        for a, b in zip(n, y, strict=True)
+    ]
+    np.testing.assert_array_equal(before, exact)
+    for target in (0, 1, 2, 63, 127, 128, 129, 200, 255, 256):
+        after = np.array([_of_sum(int(b) + target, int(a) + 1) for a, b in zip(n, y, strict=True)])
+        change = after - before
+        assert change.max() - change.min() <= 256, target
+        # The interval of the proof, which holds for all sides at once.
+        low = min(0, 2 * target - 256)
+        assert low <= change.min() <= change.max() <= low + 256
+
+
+def make_tree(domain):
+    features = Features.of(domain)
+    first = np.zeros((4, len(domain)), dtype=np.uint32)
+    last = np.zeros((4, len(domain)), dtype=np.uint32)
+    root_room(features.sizes, features.categorical, first[0], last[0])
+    nodes = SimpleNamespace(
+        key=np.zeros(4, dtype=np.uint64),
+        up=np.array([-1, 0, 0, 1], dtype=np.int32),
+        feature=np.full(4, -1, dtype=np.int32),
+        cut=np.zeros(4, dtype=np.int64),
+        first=first,
+        last=last,
+    )
+    return features, nodes
+
+
+DOMAIN = Domain(
+    {
+        "age": (0, 64),
+        "job": ["a", "b", "c"],
+        "income": (0, 1),
+        "constant": (3, 3),
+    }
+)
+
+
+def offering(features, nodes, wanted, missing_left=None):
+    """A root key under which exactly these columns are offered."""
+    public = features.sizes, features.categorical, features.chances
+    for key in range(20_000):
+        offsets, left = _offer(public, np.uint64(key), nodes.first[0], nodes.last[0])
+        if list(np.flatnonzero(np.diff(offsets))) == wanted and missing_left in (None, left):
+            return np.uint64(key), offsets, left
+    raise AssertionError("no such key")
+
+
+def tree(nodes):
+    return nodes.first, nodes.last, nodes.up, nodes.feature, nodes.cut
+
+
+def list_candidates(domain, codes, target, n_classes, wanted, missing_left=False):
+    features, nodes = make_tree(domain)
+    public = features.sizes, features.categorical, features.chances
+    _, offsets, left = offering(features, nodes, wanted, missing_left)
+    rows = np.arange(len(codes), dtype=np.int32)
+    bins, total = _count(codes, rows, public, offsets, target, n_classes)
+    return _candidates(public, offsets, bins, total, left, n_classes, 0, *tree(nodes))
+
+
+def side_scores(left, target, n_classes):
+    """The score of a split by counting rows on each side."""
+    out = 0
+    for side in (left, ~left):
+        if n_classes:
+            out += exact_side(np.bincount(target[side], minlength=n_classes))
+        elif side.any():
+            y = int(((target[side] + SUM_BOUND) // 32).sum())
+            out += math.floor(Fraction(y * y, 256 * int(side.sum())))
+    return out
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 0])
+@pytest.mark.parametrize("missing_left", [True, False])
+def test_scores_of_all_candidates_are_those_of_their_sides(n_classes, missing_left):
+    rng = np.random.default_rng(2)
+    n = 500
+    age = rng.integers(0, CELLS, n).astype(np.uint32)
+    age[:40] = MISSING
+    job = rng.choice([0, 1, 2, OTHER], n)
+    income = rng.integers(0, CELLS, n)
+    codes = np.column_stack([age, job, income, np.zeros(n)]).astype(np.uint32)
+    if n_classes:
+        target = rng.integers(0, n_classes, n).astype(np.int32)
+    else:
+        target = rng.integers(-SUM_BOUND, SUM_BOUND + 1, n).astype(np.int32)
+    feature, cut, score, weight = list_candidates(DOMAIN, codes, target, n_classes, [0, 1], missing_left)
+    assert sorted(set(feature)) == [0, 1]
+    assert (feature == 0).sum() == BINS - 1
+    np.testing.assert_array_equal(cut[feature == 1], [0, 1, 2])
+    np.testing.assert_array_equal(
+        cut[feature == 0], [CELLS // BINS * (b + 1) - 1 for b in range(BINS - 1)]
+    )
+    for f, c, s in zip(feature, cut, score, strict=True):
+        left = codes[:, f] == c if f == 1 else codes[:, f] <= c
+        if f == 0:
+            left = np.where(codes[:, 0] == MISSING, missing_left, left)
+        assert s == side_scores(left.astype(bool), target, n_classes)
+    # Columns are alike: equal weight in all, shared out among their candidates.
+    assert weight[feature == 0].sum() == pytest.approx(weight[feature == 1].sum())
+    assert len(set(weight[feature == 0])) == 1
+
+
+def test_what_is_offered_is_public_and_has_room():
+    features, nodes = make_tree(DOMAIN)
+    public = features.sizes, features.categorical, features.chances
+    keys = root_keys(3, 4000)
+    offered = np.array([np.diff(_offer(public, k, nodes.first[0], nodes.last[0])[0]) > 0 for k in keys])
+    assert not offered[:, 3].any()  # a constant cannot be split
+    # Each with chance 1/sqrt(4), independently: 4000 draws, 5 standard deviations.
+    assert np.all(np.abs(offered[:, :3].mean(axis=0) - 0.5) < 5 * 0.5 / math.sqrt(4000))
+    assert abs(np.corrcoef(offered[:, :3].T)[0, 1]) < 0.08
+    weighted = Features.of(DOMAIN, np.array([1.0, 0.0, 3.0, 1.0]))
+    public = weighted.sizes, weighted.categorical, weighted.chances
+    never = [np.diff(_offer(public, k, nodes.first[0], nodes.last[0])[0])[1] for k in keys[:200]]
+    assert not any(never)
+
+
+def test_candidates_keep_to_what_ancestors_left():
+    features, nodes = make_tree(DOMAIN)
+    public = features.sizes, features.categorical, features.chances
+    nodes.feature[0], nodes.cut[0] = 1, 2  # the root split on job = c; node 2 is on its other side
+    nodes.first[2], nodes.last[2] = nodes.first[0], nodes.last[0]
+    nodes.last[2, 1] = 2
+    nodes.first[2, 0] = CELLS // 2
+    key, offsets, _ = offering(features, nodes, [0, 1])
+    codes = np.zeros((1, 4), dtype=np.uint32)
+    bins, total = _count(codes, np.zeros(1, np.int32), public, offsets, np.zeros(1, np.int32), 2)
+    feature, cut, _, _ = _candidates(public, offsets, bins, total, False, 2, 2, *tree(nodes))
+    assert set(cut[feature == 1]) == {0, 1}
+    assert cut[feature == 0].min() >= CELLS // 2
+    assert (feature == 0).sum() == BINS // 2 - 1
+    nodes.last[2, 1] = 1  # one category left: nothing to tell apart
+    offsets, _ = _offer(public, key, nodes.first[2], nodes.last[2])
+    assert np.diff(offsets)[1] == 0
+
+
+@pytest.mark.parametrize("n_classes", [2, 0])
+def test_choices_have_the_probabilities_of_the_exponential_mechanism(n_classes):
+    """Expected frequencies from fractions and mpmath's exponential; chi-square at 1e-6."""
+    rng = np.random.default_rng(4)
+    n, draws, exponent = 60, 20_000, 0.15
+    codes = np.column_stack(
+        [rng.integers(0, CELLS, n), rng.integers(0, 3, n), rng.integers(0, CELLS, n), np.zeros(n)]
+    ).astype(np.uint32)
+    target = (codes[:, 0] > CELLS // 2).astype(np.int32)
+    if n_classes == 0:
+        target = (target * 2 - 1) * SUM_BOUND
+    features, nodes = make_tree(DOMAIN)
+    key, _, left = offering(features, nodes, [0, 1])
+    nodes.key[0] = key
+    guide = Guide(features, target, n_classes, exponent, 6)
+    rows = np.arange(n, dtype=np.int32)
+    picked = [guide.choose(codes, rows, 0, nodes, Bits(None)) for _ in range(draws)]
+    assert {m for _, _, m in picked} == {left}
+    weight = {}
+    for f, options in ((0, [CELLS // BINS * (b + 1) - 1 for b in range(BINS - 1)]), (1, range(3))):
+        for c in options:
+            side = codes[:, f] == c if f == 1 else codes[:, f] <= c
+            score = side_scores(side, target, n_classes) / 256
+            weight[f, int(c)] = math.exp(exponent * score) / len(options)
+    total = sum(weight.values())
+    seen = dict.fromkeys(weight, 0)
+    for f, c, _ in picked:
+        seen[f, c] += 1
+    expected = np.array([draws * w / total for w in weight.values()])
+    found = np.array(list(seen.values()))
+    common = expected >= 5
+    found = np.append(found[common], found[~common].sum())
+    expected = np.append(expected[common], expected[~common].sum() or 1e-300)
+    if expected[-1] < 1e-9:
+        found, expected = found[:-1], expected[:-1]
+    statistic = ((found - expected) ** 2 / expected).sum()
+    assert statistic < chi2.isf(FALSE_ALARM, len(found) - 1)
+    # Twice the exponent must be noticed, or this test tells nothing.
+    sharper = Guide(features, target, n_classes, 2 * exponent, 6)
+    other = [sharper.choose(codes, rows, 0, nodes, Bits(None))[:2] for _ in range(draws)]
+    counts = np.array([other.count(option) for option in weight])[common]
+    assert ((counts - expected[: common.sum()]) ** 2 / expected[: common.sum()]).sum() > chi2.isf(
+        FALSE_ALARM, common.sum() - 1
+    )
+
+
+def test_a_node_without_candidates_says_so():
+    domain = Domain({"constant": (3, 3), "one": ["a"]})
+    features, nodes = make_tree(domain)
+    guide = Guide(features, np.zeros(3, dtype=np.int32), 2, 1.0, 6)
+    codes = np.zeros((3, 2), dtype=np.uint32)
+    for key in range(20):
+        nodes.key[0] = key
+        assert guide.choose(codes, np.arange(3, dtype=np.int32), 0, nodes, Bits(None)) is None
+
+
+def test_seeded_choices_depend_on_the_node_and_nothing_else():
+    rng = np.random.default_rng(6)
+    codes = rng.integers(0, 3, (50, 4)).astype(np.uint32)
+    target = rng.integers(0, 2, 50).astype(np.int32)
+    features, nodes = make_tree(DOMAIN)
+    nodes.key[0] = offering(features, nodes, [0, 1])[0]
+    guide = Guide(features, target, 2, 0.01, 6)
+    rows = np.arange(50, dtype=np.int32)
+    first = guide.choose(codes, rows, 0, nodes, Bits(7))
+    assert first == guide.choose(codes, rows[::-1].copy(), 0, nodes, Bits(7))
+    assert len({guide.choose(codes, rows, 0, nodes, Bits(s)) for s in range(40)}) > 5
