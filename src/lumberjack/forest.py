@@ -305,6 +305,15 @@ class _Lumberjack(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
         The decrease of Gini impurity, or of squared error, as in scikit-learn, but from released leaf
         values alone: post-processing, at no cost in privacy. All zero where noise hides everything.
+
+        Examples
+        --------
+        >>> from lumberjack import LumberjackClassifier
+        >>> from lumberjack.datasets import make_toy
+        >>> X, y, domain = make_toy()
+        >>> model = LumberjackClassifier(2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+        >>> model.feature_importances_.shape
+        (2,)
         """
         check_is_fitted(self)
         shares = dict(zip(self.domain_, importance_of(self.forest_, self.guarantee_), strict=True))
