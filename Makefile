@@ -1,15 +1,16 @@
 # make demo   sets up and runs the main job on generated data
 # make test   sets up and runs lint, types and tests
+# make docs   sets up and builds the documentation in out/docs
 # make fuzz   sets up and throws 100,000 mutated model files at load
 # make bench  sets up and runs the paper's experiments (hours; goes on where it was stopped)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test fuzz test-oldest bench test-bench lint types format clean
+.PHONY: help demo test docs fuzz test-oldest bench test-bench lint types format clean
 
 help:
-	@sed -n '1,4s/^# //p' Makefile
+	@sed -n '1,5s/^# //p' Makefile
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Lumberjack needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
@@ -21,7 +22,7 @@ $(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/test.stamp: pyproject.toml | $(BIN)/python
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plot,test]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	@touch $@
 
 demo: $(VENV)/demo.stamp
@@ -29,8 +30,12 @@ demo: $(VENV)/demo.stamp
 	@$(BIN)/python examples/web_paths.py
 	@$(BIN)/python -m benchmarks.height
 
-test: lint types
+test: lint types docs
 	$(BIN)/python -m pytest
+
+# Warnings are errors, and so are links that lead nowhere.
+docs: $(VENV)/test.stamp
+	$(BIN)/python -m sphinx -b html -E -n -W --keep-going -q docs out/docs
 
 fuzz: $(VENV)/test.stamp
 	$(BIN)/python tests/fuzz_models.py 100000

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lumberjack.tree import LEAF, Forest, Tree
 
-__all__ = ["check_tree", "depths", "importances", "leaf_sizes"]
+__all__ = ["check_tree", "depths", "importances", "leaf_sizes", "node_sums"]
 
 Floats = NDArray[np.float64]
 Values = Literal["counts", "labels", "sums"]
@@ -106,6 +106,11 @@ def importances(forest: Forest, kind: Values, noise: tuple[float, float] = (0.0,
         np.add.at(total, tree.feature[split], np.where(clear[left] & clear[right], gain, 0.0))
     total = np.maximum(total, 0.0)
     return np.asarray(total / (total.sum() or 1.0))
+
+
+def node_sums(tree: Tree, values: Floats) -> Floats:
+    """Values of all leaves below each node, added up, shape (n_nodes, n_values)."""
+    return _sums_up(tree, values)[0]
 
 
 def _sums_up(tree: Tree, values: Floats) -> tuple[Floats, NDArray[np.int64]]:

@@ -247,7 +247,14 @@ class Domain:
 
     @staticmethod
     def numeric(low: Any, high: Any) -> Numeric:
-        """A range of numbers, or of dates."""
+        """A range of numbers, or of dates.
+
+        Examples
+        --------
+        >>> from lumberjack import Domain
+        >>> Domain.numeric(0, 300)
+        Numeric(low=0.0, high=300.0, temporal=False)
+        """
         if isinstance(low, dt.date) and isinstance(high, dt.date):
             return Numeric(_seconds(low), _seconds(high), temporal=True)
         if not all(isinstance(v, numbers.Real) and not isinstance(v, bool) for v in (low, high)):
@@ -256,12 +263,30 @@ class Domain:
 
     @staticmethod
     def categorical(categories: Sequence[Category], *, missing: bool = False) -> Categorical:
-        """A set of categories; ``missing=True`` makes a missing value a category of its own."""
+        """A set of categories; ``missing=True`` makes a missing value a category of its own.
+
+        Examples
+        --------
+        >>> from lumberjack import Domain
+        >>> Domain.categorical(["no", "yes"], missing=True)
+        Categorical(categories=('no', 'yes'), missing=True)
+        """
         return Categorical(tuple(categories), missing)
 
     @classmethod
     def infer(cls, X: Any) -> "Domain":
-        """Read ranges and categories off the data. Convenient, and not private: it warns."""
+        """Read ranges and categories off the data. Convenient, and not private: it warns.
+
+        Examples
+        --------
+        >>> import warnings
+        >>> from lumberjack import Domain
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     domain = Domain.infer([[1.0], [5.0]])
+        >>> domain["x0"], domain.inferred
+        (Numeric(low=1.0, high=5.0, temporal=False), True)
+        """
         warnings.warn(
             "the domain is inferred from the data: ranges and categories of the model are not private",
             PrivacyLeakWarning,
@@ -317,6 +342,15 @@ class Domain:
         -------
         ndarray of uint32, shape (n_rows, n_columns)
             Numbers as cells of their range, categories by position, MISSING and OTHER apart.
+
+        Examples
+        --------
+        >>> from lumberjack import Domain
+        >>> domain = Domain({"age": (0, 100), "ward": ["A", "B"]})
+        >>> import numpy as np
+        >>> domain.encode(np.array([[50, "B"], [999, "A"]], dtype=object))
+        array([[1073741824,          1],
+               [2147483647,          0]], dtype=uint32)
         """
         if isinstance(X, Encoded):
             if X.domain != self:
@@ -341,12 +375,32 @@ class Domain:
         return codes
 
     def to_json(self, path: str | Path) -> None:
-        """Write the domain as typed JSON."""
+        """Write the domain as typed JSON.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> from lumberjack import Domain
+        >>> domain = Domain({"age": (0, 100)})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     domain.to_json(os.path.join(folder, "domain.json"))
+        ...     Domain.from_json(os.path.join(folder, "domain.json")) == domain
+        True
+        """
         Path(path).write_text(json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n", "utf-8")
 
     @classmethod
     def from_json(cls, path: str | Path) -> "Domain":
-        """Read what ``to_json`` wrote."""
+        """Read what ``to_json`` wrote.
+
+        Examples
+        --------
+        >>> from lumberjack import Domain
+        >>> Domain.from_json("no such file")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: [Errno 2] No such file or directory: 'no such file'
+        """
         try:
             return cls.from_dict(json.loads(Path(path).read_text("utf-8")))
         except json.JSONDecodeError as error:
@@ -355,7 +409,14 @@ class Domain:
             raise ValueError("not a domain: not a JSON file") from None
 
     def to_dict(self) -> dict[str, Any]:
-        """The domain as plain, typed data."""
+        """The domain as plain, typed data.
+
+        Examples
+        --------
+        >>> from lumberjack import Domain
+        >>> Domain({"age": (0, 100)}).to_dict()["columns"]
+        [{'name': 'age', 'type': 'numeric', 'low': 0.0, 'high': 100.0}]
+        """
         columns: list[dict[str, Any]] = []
         for name, kind in self._columns.items():
             if isinstance(kind, Numeric):
@@ -371,7 +432,15 @@ class Domain:
 
     @classmethod
     def from_dict(cls, found: Any) -> "Domain":
-        """Read what ``to_dict`` gave."""
+        """Read what ``to_dict`` gave.
+
+        Examples
+        --------
+        >>> from lumberjack import Domain
+        >>> domain = Domain({"age": (0, 100), "ward": ["A", "B"]})
+        >>> Domain.from_dict(domain.to_dict()) == domain
+        True
+        """
         try:
             if found["format"] != "lumberjack-domain" or found["version"] != 1:
                 raise ValueError("not a domain: unknown format or version")

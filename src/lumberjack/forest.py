@@ -284,7 +284,17 @@ class _Lumberjack(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return total
 
     def apply(self, X: Any) -> NDArray[np.int32]:
-        """Leaf of each row in each tree, shape (n_rows, n_estimators)."""
+        """Leaf of each row in each tree, shape (n_rows, n_estimators).
+
+        Examples
+        --------
+        >>> from lumberjack import LumberjackClassifier
+        >>> from lumberjack.datasets import make_toy
+        >>> X, y, domain = make_toy()
+        >>> model = LumberjackClassifier(2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+        >>> model.apply(X).shape
+        (10000, 20)
+        """
         codes = self._encode(X)
         forest: Forest = self.forest_
         return forest.apply(codes, effective_n_jobs(self.n_jobs))
@@ -295,6 +305,15 @@ class _Lumberjack(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
         The decrease of Gini impurity, or of squared error, as in scikit-learn, but from released leaf
         values alone: post-processing, at no cost in privacy. All zero where noise hides everything.
+
+        Examples
+        --------
+        >>> from lumberjack import LumberjackClassifier
+        >>> from lumberjack.datasets import make_toy
+        >>> X, y, domain = make_toy()
+        >>> model = LumberjackClassifier(2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+        >>> model.feature_importances_.shape
+        (2,)
         """
         check_is_fitted(self)
         shares = dict(zip(self.domain_, importance_of(self.forest_, self.guarantee_), strict=True))
@@ -305,6 +324,18 @@ class _Lumberjack(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
         An existing file is replaced, at once and as a whole. A model with seeded noise is refused, as
         whoever knows the seed can remove the noise; ``allow_seeded=True`` writes it (without the seed).
+
+        Examples
+        --------
+        >>> from lumberjack import LumberjackClassifier
+        >>> from lumberjack.datasets import make_toy
+        >>> X, y, domain = make_toy()
+        >>> model = LumberjackClassifier(2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(os.path.join(folder, "toy.lumberjack"))
+        ...     os.listdir(folder)
+        ['toy.lumberjack']
         """
         check_is_fitted(self)
         if SEEDED in self.guarantee_.caveats and not allow_seeded:
@@ -317,7 +348,17 @@ class _Lumberjack(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             file.write(data)
 
     def privacy_report(self) -> Report:
-        """What is promised, how, and what is not, as text for people; prints as it should read."""
+        """What is promised, how, and what is not, as text for people; prints as it should read.
+
+        Examples
+        --------
+        >>> from lumberjack import LumberjackClassifier
+        >>> from lumberjack.datasets import make_toy
+        >>> X, y, domain = make_toy()
+        >>> model = LumberjackClassifier(2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+        >>> print(model.privacy_report().splitlines()[0])
+        Privacy report: (2, 1e-06)-differential privacy for every row
+        """
         check_is_fitted(self)
         return describe(self).text()
 
@@ -445,7 +486,14 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
 
     @classmethod
     def paper(cls, epsilon: float, delta: float = 1e-6, n_estimators: int = 30, **kw: Any) -> Self:
-        """The paper's settings: depth 100, Theorem 1 with 75 % of the budget, exponential leaves."""
+        """The paper's settings: depth 100, Theorem 1 with 75 % of the budget, exponential leaves.
+
+        Examples
+        --------
+        >>> from lumberjack import LumberjackClassifier
+        >>> LumberjackClassifier.paper(1.0).accounting
+        'paper'
+        """
         settings = {
             "max_depth": 100,
             "splits": "random",
@@ -461,6 +509,16 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
 
         ``person_ids``, shape (n_rows,), says whose row each is: rows beyond ``rows_per_person`` are
         dropped at random.
+
+        Examples
+        --------
+        >>> from lumberjack import LumberjackClassifier
+        >>> from lumberjack.datasets import make_toy
+        >>> X, y, domain = make_toy()
+        >>> model = LumberjackClassifier(domain=domain, classes=[0, 1, 2], rows_per_person=2)
+        >>> people = [row // 3 for row in range(len(X))]  # three rows each, of which two are used
+        >>> model.fit(X, y, person_ids=people).guarantee_.unit
+        'person'
         """
         refuse_unknown(fit_params)
         if self.leaf not in ("counts", "majority", "exponential"):
@@ -568,7 +626,17 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
         return np.asarray(said / said.sum(axis=1, keepdims=True))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Most probable class of each row."""
+        """Most probable class of each row.
+
+        Examples
+        --------
+        >>> from lumberjack import LumberjackClassifier
+        >>> from lumberjack.datasets import make_toy
+        >>> X, y, domain = make_toy()
+        >>> model = LumberjackClassifier(2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+        >>> model.predict([[4.0, 3.0]])  # in the middle of the far blob
+        array([2])
+        """
         check_is_fitted(self)
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
@@ -637,7 +705,15 @@ class LumberjackRegressor(RegressorMixin, _Lumberjack):  # type: ignore[misc]
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, person_ids: Any = None, **fit_params: Any) -> Self:
-        """Train on a table, shape (n_rows, n_columns), and its targets, shape (n_rows,)."""
+        """Train on a table, shape (n_rows, n_columns), and its targets, shape (n_rows,).
+
+        Examples
+        --------
+        >>> from lumberjack import LumberjackRegressor
+        >>> model = LumberjackRegressor(domain={"a": (0, 1)}, y_bounds=(0, 10))
+        >>> model.fit([[0.2], [0.8]] * 1000, [2, 8] * 1000).guarantee_.caveats
+        ()
+        """
         refuse_unknown(fit_params)
         guarantee = self._plan("mean")
         bounds = None if self.y_bounds is None else check_bounds(self.y_bounds)
@@ -707,7 +783,16 @@ class LumberjackRegressor(RegressorMixin, _Lumberjack):  # type: ignore[misc]
         return [means(tree, sums, noise) for tree, sums in each]
 
     def predict(self, X: Any) -> Floats:
-        """Mean target of each row's leaves, pooled over trees."""
+        """Mean target of each row's leaves, pooled over trees.
+
+        Examples
+        --------
+        >>> from lumberjack import LumberjackRegressor
+        >>> model = LumberjackRegressor(4.0, domain={"a": (0, 1)}, y_bounds=(0, 10))
+        >>> low, high = model.fit([[0.2], [0.8]] * 5000, [2, 8] * 5000).predict([[0.2], [0.8]])
+        >>> bool(low < 4), bool(high > 6)
+        (True, True)
+        """
         check_is_fitted(self)
         forest: Forest = self.forest_
         pooled = self._pool(self._say(forest, self.guarantee_.leaf_noise or 0.0), X)[:, 0]

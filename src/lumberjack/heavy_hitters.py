@@ -186,6 +186,13 @@ class HeavyHitters:
         The promise behind them.
     sep : str or None
         What separates the labels of a prefix, as given.
+
+    Examples
+    --------
+    >>> from lumberjack import heavy_hitters
+    >>> found = heavy_hitters([("a", "b")] * 3000, height=2, epsilon=1, delta=1e-6)
+    >>> found.prefixes, found.counts, found.guarantee.caveats
+    ([('a',), ('a', 'b')], None, ())
     """
 
     prefixes: list[Path]

@@ -27,6 +27,11 @@ def fetch_adult() -> Result:
     """UCI Adult, 48,842 rows: does a person earn more than 50,000 dollars a year?
 
     File ``adult.parquet``; otherwise OpenML 1590.
+
+    Examples
+    --------
+    >>> from lumberjack.datasets import fetch_adult
+    >>> X, y, domain = fetch_adult()  # doctest: +SKIP
     """
 
     def fetch() -> Any:
@@ -50,6 +55,14 @@ def fetch_acs(task: str = "income", state: str = "CA", year: int | Sequence[int]
     year : int or sequence of int
         From 2014 on, without 2020, which has no one-year file. Several years are put together. From 2019
         on the relationship to the householder has other codes, and the domain follows.
+
+    Examples
+    --------
+    >>> from lumberjack.datasets import fetch_acs
+    >>> fetch_acs("income", "XX")
+    Traceback (most recent call last):
+        ...
+    ValueError: state must be 'US' or the two letters of a state, got 'XX'
     """
     if task not in acs.TASKS:
         raise ValueError(f"task must be one of {', '.join(map(repr, acs.TASKS))}, got {task!r}")
@@ -71,6 +84,11 @@ def fetch_california_housing() -> Result:
     """Median house values of 20,640 Californian census blocks in 1990, for regression.
 
     File ``california_housing.parquet``; otherwise OpenML 43939.
+
+    Examples
+    --------
+    >>> from lumberjack.datasets import fetch_california_housing
+    >>> X, y, domain = fetch_california_housing()  # doctest: +SKIP
     """
 
     def fetch() -> Any:
@@ -94,6 +112,13 @@ def make_toy(
         Ranges are [0, 5 scale] and [0, 4 scale]; the paper has 1, 10 and 1000.
     random_state : int
         Seed of the data (not of any noise).
+
+    Examples
+    --------
+    >>> from lumberjack.datasets import make_toy
+    >>> X, y, domain = make_toy(1000)
+    >>> X.shape, sorted(set(y.tolist())), domain["x"].high
+    ((1000, 2), [0, 1, 2], 5.0)
     """
     upper, blob = int(0.55 * n), int(0.05 * n)
     moons, moon = make_moons((upper, n - upper - blob), noise=0.1, random_state=random_state)

@@ -1,0 +1,288 @@
+"""A fitted model in other people's formats: ONNX, dictionaries for SHAP, text and Graphviz.
+
+In: a fitted estimator. Out: the same forest for another program. Everything here is a function of what
+was released, so an export is as private as the model. ONNX is built in ``export_onnx``.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from lumberjack.anatomy import node_sums
+from lumberjack.domain import CELLS, MISSING, Numeric
+from lumberjack.export_onnx import onnx_inputs, to_onnx, what_leaves_say
+from lumberjack.tree import LEAF, Tree
+
+__all__ = [
+    "onnx_inputs",
+    "shap_by_column",
+    "shap_inputs",
+    "to_graphviz",
+    "to_onnx",
+    "to_shap",
+    "to_text",
+]
+
+Floats = NDArray[np.float64]
+
+
+# SHAP
+
+
+def to_shap(model: Any, values: Literal["votes", "counts"] = "votes") -> dict[str, Any]:
+    """Describe a forest as the dictionary that ``shap.TreeExplainer`` reads.
+
+    Parameters
+    ----------
+    model : LumberjackClassifier or LumberjackRegressor
+    values : {"votes", "counts"}
+        What a leaf is worth: what it adds to the sum that predictions are made from, or what it
+        released (noisy class counts, one vote, or a noisy count and sum of targets).
+
+    Returns
+    -------
+    dict
+        Its explanations add up to the sum over trees of those values: with "counts" the pooled noisy
+        counts. Columns are those of ``shap_inputs``. How many rows go which way is taken from the
+        released leaf counts (at least one row for each leaf; where leaves release labels only, one).
+
+    Examples
+    --------
+    >>> import shap
+    >>> from lumberjack import LumberjackClassifier
+    >>> from lumberjack.datasets import make_toy
+    >>> from lumberjack.export import shap_inputs, to_shap
+    >>> X, y, domain = make_toy()
+    >>> model = LumberjackClassifier(epsilon=2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+    >>> explainer = shap.TreeExplainer(to_shap(model))
+    >>> explainer.shap_values(shap_inputs(model, X[:5])).shape  # rows, columns, classes
+    (5, 2, 3)
+    """
+    check_is_fitted(model)
+    if values not in ("votes", "counts"):
+        raise ValueError(f"values must be 'votes' or 'counts', got {values!r}")
+    released = model.forest_.values
+    worth = what_leaves_say(model) if values == "votes" else released
+    start = _shap_start(model)
+    trees = []
+    for tree, said, counted in zip(model.forest_.trees, worth, released, strict=True):
+        leaf = tree.feature == LEAF
+        column = np.where(leaf, 0, tree.feature)
+        indicator = ~leaf & model.forest_.categorical[column]
+        left = np.where(leaf, -1, tree.left)
+        size = _leaf_rows(model, counted)
+        trees.append(
+            {
+                # An indicator is 1 where the category is the split's, and then the row goes left.
+                "children_left": np.where(indicator, tree.right, left),
+                "children_right": np.where(indicator, left, tree.right),
+                "children_default": np.where(tree.missing_left & ~indicator, left, tree.right),
+                "features": np.where(leaf, -2, start[column] + np.where(indicator, tree.cut, 0)),
+                "thresholds": np.where(indicator, 0.5, tree.cut.astype(float)),
+                "values": node_sums(tree, said),
+                "node_sample_weight": node_sums(tree, size[:, None])[:, 0],
+            }
+        )
+    return {
+        "trees": trees,
+        "internal_dtype": np.float64,
+        "input_dtype": np.float64,
+        "tree_output": "raw_value",
+    }
+
+
+def shap_inputs(model: Any, X: Any) -> Floats:
+    """Turn a table into what ``to_shap`` splits on, shape (n_rows, n_shap_columns).
+
+    A range is one column (its cells, NaN where missing); a set of categories is one indicator for each
+    category, as SHAP knows no splits of the form "= c". ``shap_by_column`` adds indicators up.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lumberjack import LumberjackRegressor
+    >>> from lumberjack.export import shap_inputs
+    >>> X = np.random.default_rng(0).uniform(0, 1, (2000, 1))
+    >>> model = LumberjackRegressor(domain={"a": (0, 1)}, y_bounds=(0, 1)).fit(X, X[:, 0])
+    >>> shap_inputs(model, [[0.0], [0.5], [None]]).ravel()
+    array([0.00000000e+00, 1.07374182e+09,            nan])
+    """
+    check_is_fitted(model)
+    codes = model._encode(X)
+    parts = []
+    for code, kind in zip(codes.T, model.domain_.kinds, strict=True):
+        if isinstance(kind, Numeric):
+            parts.append(np.where(code == MISSING, np.nan, code.astype(float))[:, None])
+        else:
+            parts.append((code[:, None] == np.arange(kind.size)).astype(float))
+    return np.concatenate(parts, axis=1)
+
+
+def shap_by_column(model: Any, explained: Floats) -> Floats:
+    """Add the explanations of indicators up, so that there is one for each column of the domain.
+
+    Parameters
+    ----------
+    explained : ndarray of shape (n_rows, n_shap_columns, ...)
+        What ``shap_values`` gave.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_columns, ...)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lumberjack import LumberjackRegressor
+    >>> from lumberjack.export import shap_by_column
+    >>> X = np.array([["a"], ["b"]] * 1000)
+    >>> model = LumberjackRegressor(domain={"c": ["a", "b"]}, y_bounds=(0, 1)).fit(X, X[:, 0] == "a")
+    >>> shap_by_column(model, np.array([[0.5, 0.25]]))
+    array([[0.75]])
+    """
+    return np.asarray(np.add.reduceat(np.asarray(explained), _shap_start(model), axis=1))
+
+
+def _shap_start(model: Any) -> NDArray[np.int64]:
+    """Where the columns of each feature begin."""
+    widths = [1 if isinstance(kind, Numeric) else kind.size for kind in model.domain_.kinds]
+    return np.concatenate([[0], np.cumsum(widths[:-1])]).astype(np.int64)
+
+
+def _leaf_rows(model: Any, released: Floats) -> Floats:
+    """Rows of each leaf as far as they were released, at least one, shape (n_leaves,)."""
+    leaf = model.guarantee_.leaf
+    if leaf == "mean":
+        return np.maximum(released[:, 0], 1.0)
+    return np.maximum(released.sum(axis=1), 1.0) if leaf == "counts" else np.ones(len(released))
+
+
+# Text and Graphviz
+
+
+def to_text(model: Any, tree: int = 0, max_depth: int | None = None) -> str:
+    """Write one tree as indented text; what leaves hold is noisy.
+
+    Parameters
+    ----------
+    model : LumberjackClassifier or LumberjackRegressor
+    tree : int
+        Which one.
+    max_depth : int or None
+        Levels to show; deeper ones become "...".
+
+    Examples
+    --------
+    >>> from lumberjack import LumberjackClassifier
+    >>> from lumberjack.datasets import make_toy
+    >>> from lumberjack.export import to_text
+    >>> X, y, domain = make_toy()
+    >>> model = LumberjackClassifier(epsilon=2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+    >>> print(to_text(model, max_depth=1))  # doctest: +ELLIPSIS
+    |-- ... < ...
+    """
+    lines: list[str] = []
+    chosen, split, leaf = tree_labels(model, tree)
+    todo = [(0, 0, "")]
+    while todo:
+        node, depth, before = todo.pop()
+        margin = "|   " * depth
+        if before:
+            lines.append(f"{'|   ' * (depth - 1)}|-- {before}")
+        if chosen.feature[node] == LEAF:
+            lines.append(f"{margin}|-- {leaf(node)}")
+        elif max_depth is not None and depth >= max_depth:
+            lines.append(f"{margin}|-- ...")
+        else:
+            yes, no = split(node)
+            todo.append((int(chosen.right[node]), depth + 1, no))
+            todo.append((int(chosen.left[node]), depth + 1, yes))
+    return "\n".join(lines)
+
+
+def to_graphviz(model: Any, tree: int = 0, max_depth: int | None = None) -> str:
+    """Write one tree in Graphviz's DOT language; parameters are those of ``to_text``.
+
+    Examples
+    --------
+    >>> from lumberjack import LumberjackClassifier
+    >>> from lumberjack.datasets import make_toy
+    >>> from lumberjack.export import to_graphviz
+    >>> X, y, domain = make_toy()
+    >>> model = LumberjackClassifier(epsilon=2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+    >>> print(to_graphviz(model, max_depth=1))  # doctest: +ELLIPSIS
+    digraph tree {
+    ...
+    }
+    """
+    chosen, split, leaf = tree_labels(model, tree)
+    lines = ["digraph tree {", '  node [shape=box, style=rounded, fontname="sans-serif"];']
+    todo = [(0, 0)]
+    while todo:
+        node, depth = todo.pop()
+        if chosen.feature[node] == LEAF:
+            text = leaf(node)
+        elif max_depth is not None and depth >= max_depth:
+            text = "..."
+        else:
+            text = split(node)[0]
+            for child, says in ((chosen.left[node], "yes"), (chosen.right[node], "no")):
+                lines.append(f'  {node} -> {child} [label="{says}"];')
+                todo.append((int(child), depth + 1))
+        lines.append(f"  {node} [label={_quoted(text)}];")
+    return "\n".join([*lines, "}"])
+
+
+def tree_labels(
+    model: Any, number: int
+) -> tuple[Tree, Callable[[int], tuple[str, str]], Callable[[int], str]]:
+    """A tree, what its splits ask (and the opposite), and what its leaves hold, in words."""
+    check_is_fitted(model)
+    n_trees = len(model.forest_.trees)
+    if not 0 <= number < n_trees:
+        raise ValueError(f"tree must be between 0 and {n_trees - 1}, got {number}")
+    tree, values = model.forest_.trees[number], model.forest_.values[number]
+    names, kinds = model.domain_.names, model.domain_.kinds
+    kind_of_leaf = model.guarantee_.leaf
+
+    def split(node: int) -> tuple[str, str]:
+        feature, cut = int(tree.feature[node]), int(tree.cut[node])
+        name, kind = _plain(names[feature]), kinds[feature]
+        if isinstance(kind, Numeric):
+            value = kind.low + (cut + 1) / CELLS * (kind.high - kind.low)
+            shown = _shown(value, kind)
+            yes, no = ("", " or missing") if not tree.missing_left[node] else (" or missing", "")
+            return f"{name} < {shown}{yes}", f"{name} >= {shown}{no}"
+        known = cut < len(kind.categories)
+        category = _plain(str(kind.categories[cut])) if known else "missing"
+        return f"{name} = {category}", f"{name} != {category}"
+
+    def leaf(node: int) -> str:
+        said = values[tree.left[node]]
+        if kind_of_leaf == "mean":
+            mean = model.targets_.decode(said[1:] / max(said[0], 1.0))[0]
+            return f"mean {mean:.6g} of {said[0]:.0f} rows"
+        labels = [_plain(str(c)) for c in model.classes_.tolist()]
+        if kind_of_leaf != "counts":
+            return labels[int(said.argmax())]
+        return ", ".join(f"{label}: {count:.0f}" for label, count in zip(labels, said, strict=True))
+
+    return tree, split, leaf
+
+
+def _shown(value: float, kind: Numeric) -> str:
+    if kind.temporal and abs(value) < 2**53:
+        return str(np.datetime64(int(value), "s")).replace("T", " ")
+    return f"{value:.6g}"
+
+
+def _plain(text: str) -> str:
+    """Text that moves no cursor and breaks no line."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,391 @@
+"""A fitted model as an ONNX graph: columns to codes, codes to leaves, leaves to an answer.
+
+In: a fitted estimator. Out: a graph whose arithmetic is that of ``Domain.encode`` and ``predict``.
+Leaves say what ``_say`` says; how the sum over trees is read is written once more, after ``voting``.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from lumberjack.domain import CELLS, Categorical, Column, Kind, Numeric, columns_of
+from lumberjack.guarantee import SEEDED, SUM_BOUND
+from lumberjack.inputs import read_table
+from lumberjack.tree import LEAF
+
+__all__ = ["onnx_inputs", "to_onnx"]
+
+_EXACT = 2**53  # integers below are exact as floats
+_INNER = "lumberjack/"  # names of tensors inside a graph
+
+
+def to_onnx(model: Any, *, allow_seeded: bool = False) -> Any:
+    """Turn a fitted estimator into an ONNX model that answers as it does.
+
+    Parameters
+    ----------
+    model : LumberjackClassifier or LumberjackRegressor
+    allow_seeded : bool
+        Whether to export a model with seeded noise, as in ``save``.
+
+    Returns
+    -------
+    onnx.ModelProto
+        One input for each column, named like it, of shape (n_rows, 1): text for categories that are
+        text, otherwise numbers of 64 bits; dates are seconds since 1970 (UTC). A missing number is NaN.
+        ``onnx_inputs`` makes them. Outputs are ``label`` and ``probabilities``, or ``prediction``. The
+        guarantee is in the metadata, as JSON, under ``lumberjack.guarantee``.
+
+    Notes
+    -----
+    All arithmetic is that of ``Domain.encode`` and ``predict``, in 64 bits and in the same order: rows
+    reach the same leaves, and sums over trees are the same to the last bit. Needs the extra ``onnx``.
+
+    Examples
+    --------
+    >>> import onnxruntime
+    >>> from lumberjack import LumberjackClassifier
+    >>> from lumberjack.datasets import make_toy
+    >>> from lumberjack.export import onnx_inputs, to_onnx
+    >>> X, y, domain = make_toy()
+    >>> model = LumberjackClassifier(epsilon=2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+    >>> session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
+    >>> label, probabilities = session.run(None, onnx_inputs(model, X))
+    >>> bool((label == model.predict(X)).all())
+    True
+    """
+    helper, kinds = _import_onnx()
+    check_is_fitted(model)
+    if SEEDED in model.guarantee_.caveats and not allow_seeded:
+        raise ValueError(
+            "this model has seeded noise (random_state) and is not safe to publish; fit it with "
+            "random_state=None, or say allow_seeded=True"
+        )
+    graph = _Graph(helper, kinds)
+    inputs, codes = [], []
+    for name, kind in zip(model.domain_.names, model.domain_.kinds, strict=True):
+        _check_onnx_column(name, kind)
+        type_ = kinds.STRING if _is_text(kind) else kinds.DOUBLE
+        inputs.append(
+            helper.make_tensor_value_info(name, type_, ["rows", 1], doc_string=_onnx_says(kind))
+        )
+        codes.append(_encode(graph, name, kind))
+    pooled = _pool(graph, graph("Concat", *codes, axis=1), model)
+    outputs = _conclude(graph, pooled, model)
+    made = helper.make_model(
+        helper.make_graph(graph.nodes, "lumberjack", inputs, outputs, graph.constants),
+        opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 4)],
+        ir_version=8,
+        producer_name="lumberjack",
+    )
+    helper.set_model_props(made, {"lumberjack.guarantee": model.guarantee_.to_json()})
+    return made
+
+
+def onnx_inputs(model: Any, X: Any) -> dict[str, NDArray[Any]]:
+    """Turn a table, shape (n_rows, n_columns), into the inputs of the ONNX model.
+
+    Text is passed as it is. A missing value of a text column becomes the empty text (or ``<missing>``
+    where the domain has the empty text as a category); an empty text in the table, and a value that is
+    no text, become an unknown one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lumberjack import LumberjackRegressor
+    >>> from lumberjack.export import onnx_inputs
+    >>> X = np.random.default_rng(0).uniform(0, 1, (2000, 1))
+    >>> model = LumberjackRegressor(domain={"a": (0, 1)}, y_bounds=(0, 1)).fit(X, X[:, 0])
+    >>> {name: (column.dtype.str, column.shape) for name, column in onnx_inputs(model, X).items()}
+    {'a': ('<f8', (2000, 1))}
+    """
+    out = {}
+    for (name, column), kind in zip(_columns(model, X), model.domain_.kinds, strict=True):
+        if isinstance(kind, Numeric):
+            values: Any = column.timestamps(name) if kind.temporal else column.numbers(name)
+        else:
+            values = _category_inputs(kind, column)
+        out[name] = values.reshape(-1, 1)
+    return out
+
+
+def _category_inputs(kind: Categorical, column: Column) -> NDArray[Any]:
+    text, unknown = _is_text(kind), _unknown(kind)
+    absent: Any = _missing_text(kind) if text else math.nan
+    allowed = str if text else (int, float, np.number)
+
+    def one(value: Any) -> Any:
+        if value is None or value != value:
+            return absent
+        # A table may hold the very text that stands for missing values: then it is an unknown one.
+        return value if isinstance(value, allowed) and value != absent else unknown
+
+    values = [one(value) for value in column.items()]
+    return np.array(values, dtype=object if text else np.float64)
+
+
+def _import_onnx() -> tuple[Any, Any]:
+    try:
+        import onnx
+    except ImportError:
+        raise ImportError("exporting to ONNX needs onnx: install the extra 'onnx'") from None
+    return onnx.helper, onnx.TensorProto
+
+
+class _Graph:
+    """Nodes and constants of a graph in the making; calling it adds a node and names its output."""
+
+    def __init__(self, helper: Any, kinds: Any) -> None:
+        self.helper, self.kinds = helper, kinds
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def __call__(self, op: str, *inputs: str, domain: str = "", out: str = "", **options: Any) -> str:
+        out = out or f"{_INNER}{len(self.nodes)}"
+        self.nodes.append(self.helper.make_node(op, inputs, [out], domain=domain, **options))
+        return out
+
+    def constant(self, value: Any, kind: str = "DOUBLE") -> str:
+        array = np.asarray(value)
+        name = f"{_INNER}constant {len(self.constants)}"
+        self.constants.append(self.tensor(array, kind, name))
+        return name
+
+    def tensor(self, array: NDArray[Any], kind: str, name: str = "tensor") -> Any:
+        flat = [v.encode() if kind == "STRING" else v for v in array.ravel().tolist()]
+        return self.helper.make_tensor(name, getattr(self.kinds, kind), array.shape, flat)
+
+
+def _is_text(kind: Kind) -> bool:
+    return isinstance(kind, Categorical) and any(isinstance(c, str) for c in kind.categories)
+
+
+def _missing_text(kind: Categorical) -> str:
+    return next(t for t in _texts() if t not in kind.categories)
+
+
+def _texts() -> Iterator[str]:
+    yield ""
+    text = "<missing>"
+    while True:
+        yield text
+        text = f"<{text}>"
+
+
+def _unknown(kind: Categorical) -> Any:
+    """A value that is no category and not missing either."""
+    if _is_text(kind):
+        taken = {*kind.categories, _missing_text(kind)}
+        return next(t for t in _texts() if t not in taken)
+    numbers = (math.inf, -math.inf, *range(len(kind.categories) + 1))
+    return next(v for v in numbers if v not in kind.categories)
+
+
+def _onnx_says(kind: Kind) -> str:
+    """A line for whoever looks at the inputs."""
+    if isinstance(kind, Numeric):
+        unit = "seconds since 1970 (UTC)" if kind.temporal else "a number"
+        return f"{unit} from {kind.low:g} to {kind.high:g}, NaN if missing"
+    absent = repr(_missing_text(kind)) if _is_text(kind) else "NaN"
+    return f"one of {len(kind.categories)} categories, {absent} if missing"
+
+
+def _check_onnx_column(name: str, kind: Kind) -> None:
+    if name in ("", "label", "probabilities", "prediction") or name.startswith(_INNER):
+        raise ValueError(f"column {name!r} has a name that ONNX or an output needs; rename it")
+    if isinstance(kind, Numeric):
+        return
+    text = [isinstance(c, str) for c in kind.categories]
+    if any(text) != all(text):
+        raise ValueError(f"column {name!r} has text and numbers as categories; ONNX has one type")
+    if not any(text) and any(float(c) != c or abs(c) >= _EXACT for c in kind.categories):
+        raise ValueError(f"column {name!r} has categories that are not exact as 64-bit floats")
+
+
+def _encode(graph: _Graph, name: str, kind: Kind) -> str:
+    if isinstance(kind, Numeric):
+        return _encode_numbers(graph, name, kind)
+    return _encode_categories(graph, name, kind)
+
+
+def _encode_numbers(graph: _Graph, name: str, kind: Numeric) -> str:
+    """The cell of each number, as ``Numeric.encode`` finds it; NaN where missing."""
+    low, high, top = (graph.constant(v) for v in (kind.low, kind.high, CELLS - 1.0))
+    width = graph.constant(kind.high - kind.low if kind.high > kind.low else 1.0)
+    clipped = graph("Min", graph("Max", name, low), high)
+    share = graph("Div", graph("Sub", clipped, low), width)
+    cell = graph("Floor", graph("Min", graph("Mul", share, graph.constant(float(CELLS))), top))
+    return graph("Where", graph("IsNaN", name), graph.constant(math.nan), cell)
+
+
+def _encode_categories(graph: _Graph, name: str, kind: Categorical) -> str:
+    """The number of each category, as ``Categorical.encode`` gives it; -1 for anything else."""
+    text = _is_text(kind)
+    absent = float(len(kind.categories)) if kind.missing else -1.0
+    keys: list[Any] = [c if text else float(c) for c in kind.categories]
+    codes = [float(code) for code in range(len(keys))]
+    if text and kind.missing:
+        keys.append(_missing_text(kind))
+        codes.append(absent)
+    if not keys:  # nothing but missing values
+        keys, codes = [0.0], [-1.0]
+    found = graph(
+        "LabelEncoder",
+        name,
+        domain="ai.onnx.ml",
+        keys_tensor=graph.tensor(np.array(keys), "STRING" if text else "DOUBLE"),
+        values_tensor=graph.tensor(np.array(codes), "DOUBLE"),
+        default_tensor=graph.tensor(np.array([-1.0]), "DOUBLE"),
+    )
+    if text:
+        return found
+    return graph("Where", graph("IsNaN", name), graph.constant(absent), found)
+
+
+def _pool(graph: _Graph, codes: str, model: Any) -> str:
+    """What the leaves of each row say, added up tree by tree, shape (n_rows, n_values)."""
+    trees, categorical = model.forest_.trees, model.forest_.categorical
+    feature = np.concatenate([tree.feature for tree in trees])
+    leaf = feature == LEAF
+    column = np.where(leaf, 0, feature)
+    modes = np.where(leaf, "LEAF", np.where(categorical[column], "BRANCH_EQ", "BRANCH_LEQ"))
+    tree_of = np.repeat(np.arange(len(trees)), [len(tree.feature) for tree in trees])
+    node = np.concatenate([np.arange(len(tree.feature)) for tree in trees])
+    left = np.concatenate([tree.left for tree in trees]).astype(np.int64)
+    numeric = ~leaf & ~categorical[column]
+    # One output for each tree, its leaf's number: exact, as these are far below 2^24.
+    reached = graph(
+        "TreeEnsembleRegressor",
+        codes,
+        domain="ai.onnx.ml",
+        n_targets=len(trees),
+        nodes_treeids=tree_of.tolist(),
+        nodes_nodeids=node.tolist(),
+        nodes_featureids=column.tolist(),
+        nodes_modes=modes.tolist(),
+        nodes_values_as_tensor=graph.tensor(
+            np.where(leaf, 0.0, np.concatenate([tree.cut for tree in trees]).astype(float)), "DOUBLE"
+        ),
+        nodes_truenodeids=np.where(leaf, 0, left).tolist(),
+        nodes_falsenodeids=np.where(leaf, 0, left + 1).tolist(),
+        nodes_missing_value_tracks_true=(
+            numeric & np.concatenate([tree.missing_left for tree in trees])
+        ).astype(int).tolist(),
+        target_treeids=tree_of[leaf].tolist(),
+        target_nodeids=node[leaf].tolist(),
+        target_ids=tree_of[leaf].tolist(),
+        target_weights_as_tensor=graph.tensor(left[leaf].astype(float), "DOUBLE"),
+    )  # fmt: skip
+    leaves = graph("Cast", reached, to=graph.kinds.INT64)
+    said = [
+        graph(
+            "Gather",
+            graph.constant(says),
+            graph("Gather", leaves, graph.constant(number, "INT64"), axis=1),
+        )
+        for number, says in enumerate(what_leaves_say(model))
+    ]
+    total = said[0]
+    for more in said[1:]:
+        total = graph("Add", total, more)
+    return total
+
+
+def what_leaves_say(model: Any) -> list[NDArray[np.float64]]:
+    """What is added up over trees, shape (n_leaves, n_values) for each."""
+    said: list[NDArray[np.float64]] = model._say(model.forest_, model.guarantee_.leaf_noise or 0.0)
+    return said
+
+
+def _conclude(graph: _Graph, pooled: str, model: Any) -> list[Any]:
+    """From the sum over trees to the outputs, as ``predict`` and ``predict_proba`` read it."""
+    info = graph.helper.make_tensor_value_info
+    if not hasattr(model, "classes_"):
+        _decode_mean(graph, pooled, model)
+        return [info("prediction", graph.kinds.DOUBLE, ["rows"])]
+    if model.leaf == "counts":
+        chances = _read_odds(graph, pooled, model)
+    else:  # votes, with a little for the rarer class where they tie
+        prior = np.maximum(model._released_totals(), 1.0)
+        tie = (1 - prior / prior.sum()) / max(len(prior) - 1, 1)
+        chances = graph("Add", pooled, graph.constant(1e-3 * len(model.forest_.trees) * tie))
+    weighted = graph("Mul", chances, graph.constant(model._class_weights()))
+    _normalise(graph, weighted, out="probabilities")
+    first = graph("ArgMax", "probabilities", axis=1, keepdims=0)
+    kind = {"U": "STRING", "i": "INT64", "u": "INT64", "b": "BOOL", "f": "DOUBLE"}
+    type_ = kind[model.classes_.dtype.kind if model.classes_.dtype.kind != "O" else "U"]
+    graph("Gather", graph.constant(model.classes_, type_), first, out="label")
+    return [
+        info("label", getattr(graph.kinds, type_), ["rows"]),
+        info("probabilities", graph.kinds.DOUBLE, ["rows", len(model.classes_)]),
+    ]
+
+
+def _normalise(graph: _Graph, values: str, out: str = "") -> str:
+    whole = graph("ReduceSum", values, graph.constant([1], "INT64"), keepdims=1)
+    return graph("Div", values, whole, out=out)
+
+
+def _read_odds(graph: _Graph, pooled: str, model: Any) -> str:
+    """Probabilities as ``voting.read_odds`` finds them, shape (n_rows, n_classes)."""
+    constant = graph.constant
+    said = graph("Div", pooled, constant(float(len(model.forest_.trees))))
+    if len(model.classes_) == 2:
+        both = (graph("Gather", said, constant([i], "INT64"), axis=1) for i in (1, 0))
+        odds = _bend(graph, graph("Sub", *both), model.calibration_)
+        return graph("Concat", _expit(graph, graph("Neg", odds)), _expit(graph, odds), axis=1)
+    weight = graph("Exp", graph("Sub", said, graph("ReduceMax", said, axes=[1], keepdims=1)))
+    whole = graph("ReduceSum", weight, constant([1], "INT64"), keepdims=1)
+    others = graph("Max", graph("Sub", whole, weight), constant(1e-300))
+    odds = graph("Sub", graph("Log", weight), graph("Log", others))
+    return _normalise(graph, _expit(graph, _bend(graph, odds, model.calibration_)))
+
+
+def _bend(graph: _Graph, odds: str, curves: NDArray[np.float64]) -> str:
+    """Log odds read through the curve of each class: a log p - b log(1 - p) + c."""
+    a, b, c = (graph.constant(curves[:, i]) for i in range(3))
+    yes = graph("Mul", _log_expit(graph, odds), a)
+    no = graph("Mul", _log_expit(graph, graph("Neg", odds)), b)
+    return graph("Add", graph("Sub", yes, no), c)
+
+
+def _expit(graph: _Graph, x: str) -> str:
+    one = graph.constant(1.0)
+    return graph("Div", one, graph("Add", one, graph("Exp", graph("Neg", x))))
+
+
+def _log_expit(graph: _Graph, x: str) -> str:
+    """log(1 / (1 + exp(-x))) without overflow: min(x, 0) - log(1 + exp(-|x|))."""
+    small = graph("Exp", graph("Neg", graph("Abs", x)))
+    rest = graph("Log", graph("Add", graph.constant(1.0), small))
+    return graph("Sub", graph("Min", x, graph.constant(0.0)), rest)
+
+
+def _decode_mean(graph: _Graph, pooled: str, model: Any) -> None:
+    """Targets as ``LumberjackRegressor.predict`` finds them, shape (n_rows,)."""
+    constant, targets = graph.constant, model.targets_
+    slope, intercept = (float(v) for v in model.calibration_)
+    total = graph("Gather", pooled, constant(0, "INT64"), axis=1)
+    mean = graph("Div", graph("Mul", total, constant(slope)), constant(float(len(model.forest_.trees))))
+    place = graph("Add", mean, constant(intercept * SUM_BOUND))
+    half = constant((targets.high - targets.low) / 2)
+    offset = graph("Mul", graph("Div", place, constant(float(SUM_BOUND))), half)
+    value = graph("Add", offset, constant(targets.centre))
+    graph("Min", graph("Max", value, constant(targets.low)), constant(targets.high), out="prediction")
+
+
+def _columns(model: Any, X: Any) -> list[tuple[str, Column]]:
+    """Columns of a table in the order of the domain, as ``predict`` matches them."""
+    check_is_fitted(model)
+    names, columns = columns_of(read_table(X))
+    if names is None:
+        names = list(getattr(model, "feature_names_in_", model.domain_.names))
+    by_name = dict(zip(names, columns, strict=True))
+    missing = sorted(set(model.domain_.names) - set(by_name))
+    if missing:
+        raise ValueError(f"X lacks columns of the domain: {', '.join(missing)}")
+    return [(name, by_name[name]) for name in model.domain_.names]

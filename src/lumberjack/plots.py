@@ -1,0 +1,354 @@
+"""Pictures of models and promises, with Matplotlib (extra ``plot``).
+
+In: a fitted estimator, or a budget. Out: the Axes that were drawn on, in a new figure unless ``ax`` is
+given. Only released values and public parameters are drawn, apart from points that you pass yourself.
+Colours are those of Okabe and Ito (2008), which colour-blind readers can tell apart, and cividis.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from lumberjack.anatomy import depths
+from lumberjack.domain import Categorical, Kind, Numeric
+from lumberjack.export import tree_labels
+from lumberjack.guarantee import plan
+from lumberjack.report import describe
+from lumberjack.tree import LEAF
+
+__all__ = ["plot_budget", "plot_importances", "plot_privacy_utility", "plot_regions", "plot_tree"]
+
+_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
+_MARKERS = "os^DvPX*"
+
+
+def _axes(ax: Any) -> Any:
+    try:
+        from matplotlib import pyplot as plt
+    except ImportError:
+        raise ImportError("plots need Matplotlib: install the extra 'plot'") from None
+    return plt.subplots(layout="constrained")[1] if ax is None else ax
+
+
+def plot_regions(
+    model: Any,
+    features: tuple[str, str],
+    *,
+    fixed: dict[str, Any] | None = None,
+    points: tuple[Any, Any] | None = None,
+    resolution: int = 200,
+    ax: Any = None,
+) -> Any:
+    """Draw what a model predicts over two features.
+
+    Parameters
+    ----------
+    model : LumberjackClassifier or LumberjackRegressor
+        A classifier shows its most probable class, the stronger the surer; a regressor its prediction.
+    features : (str, str)
+        Two columns of the domain with numbers: across and up.
+    fixed : dict or None
+        Values of the other columns; None, or a column left out: the middle of the range, or the first
+        category.
+    points : (X, y) or None
+        A table and its targets to draw on top. They are drawn as they are: do not publish such a
+        picture of private data.
+    resolution : int
+        Points of the grid in each direction.
+    ax : matplotlib.axes.Axes or None
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from lumberjack import LumberjackClassifier
+    >>> from lumberjack.datasets import make_toy
+    >>> from lumberjack.plots import plot_regions
+    >>> X, y, domain = make_toy()
+    >>> model = LumberjackClassifier(epsilon=2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+    >>> plot_regions(model, ("x", "y"), resolution=50).get_xlabel()
+    'x'
+    """
+    check_is_fitted(model)
+    domain = model.domain_
+    for name in features:
+        if name not in domain or not isinstance(domain[name], Numeric):
+            raise ValueError(f"features must be two columns of the domain with numbers, got {name!r}")
+    unknown = sorted(set(fixed or {}) - set(domain) | set(fixed or {}) & set(features))
+    if unknown:
+        raise ValueError(f"fixed must name the other columns of the domain, got {', '.join(unknown)}")
+    ax = _axes(ax)
+    across, up = (np.linspace(domain[f].low, domain[f].high, resolution) for f in features)
+    values = {name: (fixed or {}).get(name, _typical(domain[name])) for name in domain}
+    grid = np.empty((resolution**2, len(domain)), dtype=object)
+    for j, name in enumerate(_column_order(model)):
+        grid[:, j] = values[name]
+        if name == features[0]:
+            grid[:, j] = np.tile(across, resolution)
+        elif name == features[1]:
+            grid[:, j] = np.repeat(up, resolution)
+    extent = (across[0], across[-1], up[0], up[-1])
+    show = {"origin": "lower", "extent": extent, "aspect": "auto", "interpolation": "nearest"}
+    if hasattr(model, "classes_"):
+        _class_regions(ax, model, grid, resolution, show)
+    else:
+        image = ax.imshow(model.predict(grid).reshape(resolution, -1), cmap="cividis", **show)
+        ax.figure.colorbar(image, ax=ax, label="prediction")
+    if points is not None:
+        _draw_points(ax, model, features, *points)
+    ax.set(xlabel=features[0], ylabel=features[1])
+    return ax
+
+
+def _column_order(model: Any) -> list[str]:
+    """Columns as an array must have them."""
+    return list(getattr(model, "feature_names_in_", model.domain_.names))
+
+
+def _typical(kind: Kind) -> Any:
+    if isinstance(kind, Categorical):
+        return kind.categories[0] if kind.categories else None
+    middle = kind.low + (kind.high - kind.low) / 2
+    return np.datetime64(int(middle), "s").item() if kind.temporal else middle
+
+
+def _class_regions(ax: Any, model: Any, grid: Any, resolution: int, show: dict[str, Any]) -> None:
+    from matplotlib.colors import to_rgb
+    from matplotlib.patches import Patch
+
+    said = model.predict_proba(grid)
+    best, n_classes = said.argmax(axis=1), said.shape[1]
+    palette = np.array([to_rgb(_COLOURS[c % len(_COLOURS)]) for c in range(n_classes)])
+    sure = (said.max(axis=1) - 1 / n_classes) / max(1 - 1 / n_classes, 1e-9)
+    strength = (0.25 + 0.6 * sure)[:, None]  # even a guess is tinted
+    colours = strength * palette[best] + (1 - strength)
+    ax.imshow(colours.reshape(resolution, -1, 3), **show)
+    patches = [
+        Patch(color=0.85 * palette[c] + 0.15, label=str(label)) for c, label in enumerate(model.classes_)
+    ]
+    ax.legend(handles=patches, loc="best")
+
+
+def _draw_points(ax: Any, model: Any, features: tuple[str, str], X: Any, y: Any) -> None:
+    names = _column_order(model)
+    place = [X[f] if hasattr(X, "columns") else np.asarray(X)[:, names.index(f)] for f in features]
+    place = [np.asarray(p) for p in place]
+    y = np.asarray(y)
+    edge = {"edgecolors": "black", "linewidths": 0.4, "s": 18}
+    if hasattr(model, "classes_"):
+        for c, label in enumerate(model.classes_):
+            here = y == label
+            colour, marker = _COLOURS[c % len(_COLOURS)], _MARKERS[c % len(_MARKERS)]
+            ax.scatter(place[0][here], place[1][here], c=colour, marker=marker, **edge)
+    else:
+        low, high = ax.images[0].get_clim()
+        ax.scatter(*place, c=y, cmap="cividis", vmin=low, vmax=high, **edge)
+
+
+def plot_privacy_utility(
+    epsilons: Sequence[float] | None = None,
+    delta: float = 1e-6,
+    *,
+    rows: int | None = None,
+    ax: Any = None,
+    **settings: Any,
+) -> Any:
+    """Draw what each epsilon buys, as ``plan`` sees it: how many rows it takes. No data needed.
+
+    Parameters
+    ----------
+    epsilons : sequence of float or None
+        None: from 0.1 to 10.
+    delta : float
+    rows : int or None
+        Your number of rows, if it is public, as a line across.
+    ax : matplotlib.axes.Axes or None
+    **settings
+        Further arguments of ``plan``: ``n_estimators``, ``max_depth``, ...
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Notes
+    -----
+    The upper curve is the size of table from which trees grow beyond stumps, the middle one the rows
+    that a node needs to be split, the lower one the standard deviation of a noisy count in a leaf.
+
+    Examples
+    --------
+    >>> from lumberjack.plots import plot_privacy_utility
+    >>> ax = plot_privacy_utility([0.5, 1, 2], rows=20_000)
+    >>> [line.get_label() for line in ax.lines]
+    ['table: rows from which it makes sense', 'node: rows to be split', 'leaf: noise of a count', \
+'your table: 20,000 rows']
+    """
+    if epsilons is None:
+        epsilons = np.geomspace(0.1, 10, 21).tolist()
+    promises = [plan(epsilon, delta, **settings) for epsilon in epsilons]
+    ax = _axes(ax)
+    curves: list[tuple[str, Any]] = [
+        ("table: rows from which it makes sense", [p.suggested_rows for p in promises]),
+        ("node: rows to be split", [p.threshold for p in promises]),
+        ("leaf: noise of a count", [p.leaf_noise for p in promises]),
+    ]
+    for (label, values), colour, style in zip(curves, _COLOURS, ("-", "--", ":"), strict=False):
+        ax.plot(epsilons, values, style, color=colour, label=label, linewidth=2)
+    if rows is not None:
+        ax.axhline(rows, color="0.3", linewidth=1, label=f"your table: {rows:,} rows")
+    ax.set(xscale="log", yscale="log", xlabel="epsilon (privacy: left is more)", ylabel="rows")
+    ax.set_title(f"What a budget buys, delta = {delta:g}")
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.grid(alpha=0.3)
+    ax.legend(loc="lower left")
+    return ax
+
+
+def plot_importances(model: Any, *, most: int = 15, ax: Any = None) -> Any:
+    """Draw how much of what the splits explain each column has, from released values.
+
+    Parameters
+    ----------
+    model : LumberjackClassifier or LumberjackRegressor
+    most : int
+        Columns to show, the most important first.
+    ax : matplotlib.axes.Axes or None
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from lumberjack import LumberjackClassifier
+    >>> from lumberjack.datasets import make_toy
+    >>> from lumberjack.plots import plot_importances
+    >>> X, y, domain = make_toy()
+    >>> model = LumberjackClassifier(epsilon=2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+    >>> sorted(label.get_text() for label in plot_importances(model).get_yticklabels())
+    ['x', 'y']
+    """
+    check_is_fitted(model)
+    parts = describe(model).importance[:most][::-1]
+    ax = _axes(ax)
+    bars = ax.barh([part.name for part in parts], [part.share for part in parts], color=_COLOURS[0])
+    ax.bar_label(bars, [f"{part.share:.0%}" for part in parts], padding=3)
+    ax.set(xlabel="importance, from released values", xlim=(0, max(p.share for p in parts) * 1.15 or 1))
+    ax.xaxis.set_major_formatter("{x:.0%}")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def plot_budget(model: Any, *, ax: Any = None) -> Any:
+    """Draw where the budget went, and what delta consists of.
+
+    Parameters
+    ----------
+    model : LumberjackClassifier or LumberjackRegressor
+    ax : matplotlib.axes.Axes or None
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from lumberjack import LumberjackClassifier
+    >>> from lumberjack.datasets import make_toy
+    >>> from lumberjack.plots import plot_budget
+    >>> X, y, domain = make_toy()
+    >>> model = LumberjackClassifier(epsilon=2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+    >>> [label.get_text() for label in plot_budget(model).get_yticklabels()]
+    ['budget', 'delta']
+    """
+    check_is_fitted(model)
+    report = describe(model)
+    ax = _axes(ax)
+    colours = iter(_COLOURS)
+    for name, parts in (("budget", report.budget), ("delta", report.failure)):
+        start = 0.0
+        for part in parts:
+            if part.share < 5e-4:  # too narrow to see
+                continue
+            label = f"{part.name}: {part.share:.1%}"
+            ax.barh(name, part.share, left=start, height=0.5, color=next(colours), label=label)
+            start += part.share
+    ax.set(xlim=(0, 1), xlabel="share", title=report.promise)
+    ax.invert_yaxis()
+    ax.xaxis.set_major_formatter("{x:.0%}")
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.3), ncols=2, frameon=False)
+    return ax
+
+
+def plot_tree(model: Any, tree: int = 0, *, max_depth: int = 3, ax: Any = None) -> Any:
+    """Draw one tree down to some depth: left is yes, right is no; what leaves hold is noisy.
+
+    Parameters
+    ----------
+    model : LumberjackClassifier or LumberjackRegressor
+    tree : int
+        Which one.
+    max_depth : int
+        Levels to show.
+    ax : matplotlib.axes.Axes or None
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from lumberjack import LumberjackClassifier
+    >>> from lumberjack.datasets import make_toy
+    >>> from lumberjack.plots import plot_tree
+    >>> X, y, domain = make_toy()
+    >>> model = LumberjackClassifier(epsilon=2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+    >>> len(plot_tree(model, max_depth=0).texts)
+    1
+    """
+    chosen, split, leaf = tree_labels(model, tree)
+    depth = depths(chosen)
+    shown = np.flatnonzero(depth <= max_depth)
+    inner = (chosen.feature[shown] != LEAF) & (depth[shown] < max_depth)
+    across = _places(chosen, set(shown[inner].tolist()))
+    ax = _axes(ax)
+    for node, opens in zip(shown.tolist(), inner.tolist(), strict=True):
+        here = across[node], -float(depth[node])
+        if opens:
+            text, colour = split(node)[0], "white"
+            for child in (int(chosen.left[node]), int(chosen.right[node])):
+                ax.plot([here[0], across[child]], [here[1], here[1] - 1], color="0.6", zorder=1)
+        elif chosen.feature[node] == LEAF:
+            text, colour = leaf(node).replace(", ", "\n"), "#DCEAF7"
+        else:
+            text, colour = "...", "0.92"
+        box = {"boxstyle": "round", "facecolor": colour, "edgecolor": "0.4"}
+        ax.text(*here, text, ha="center", va="center", fontsize=8, bbox=box, zorder=2)
+    width = max(across.values())
+    ax.set(xlim=(-0.7, width + 0.7), ylim=(-float(depth[shown].max()) - 0.5, 0.5))
+    ax.set_title("yes: left, no: right", fontsize=9)
+    ax.axis("off")
+    return ax
+
+
+def _places(tree: Any, inner: set[int]) -> dict[int, float]:
+    """Where each shown node stands: ends of branches side by side, others above their children."""
+    place: dict[int, float] = {}
+    order: list[int] = []
+    todo, ends = [0], 0
+    while todo:  # children left to right, so that branches do not cross
+        node = todo.pop()
+        if node in inner:
+            order.append(node)
+            todo += [int(tree.right[node]), int(tree.left[node])]
+        else:
+            place[node] = float(ends)
+            ends += 1
+    for node in reversed(order):
+        place[node] = (place[int(tree.left[node])] + place[int(tree.right[node])]) / 2
+    return place
