@@ -59,6 +59,13 @@ class SampleWarning(UserWarning):
     ----------
     sample : str
         What it is, as "46 % sample".
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from lumberjack.datasets import SampleWarning
+    >>> warnings.simplefilter("error", SampleWarning)  # refuse samples
+    >>> warnings.simplefilter("default", SampleWarning)
     """
 
     def __init__(self, message: str, sample: str = "sample") -> None:
