@@ -59,6 +59,12 @@ class SampleWarning(UserWarning):
     ----------
     sample : str
         What it is, as "46 % sample".
+
+    Examples
+    --------
+    >>> from lumberjack.datasets import SampleWarning
+    >>> SampleWarning("this is a 46 % sample of the table", "46 % sample").sample
+    '46 % sample'
     """
 
     def __init__(self, message: str, sample: str = "sample") -> None:
