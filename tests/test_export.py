@@ -115,6 +115,7 @@ def test_onnx_runtime_gives_the_same_class_for_every_row(kw):
 
 
 def test_onnx_runtime_agrees_on_the_papers_forests():
+    pytest.importorskip("onnx", reason="needs the extra 'onnx'")
     X, y, domain = make_toy(3000)
     with pytest.warns(PrivacyLeakWarning, match="seeded"):
         model = LumberjackClassifier.paper(

@@ -62,10 +62,9 @@ class SampleWarning(UserWarning):
 
     Examples
     --------
-    >>> import warnings
     >>> from lumberjack.datasets import SampleWarning
-    >>> warnings.simplefilter("error", SampleWarning)  # refuse samples
-    >>> warnings.simplefilter("default", SampleWarning)
+    >>> SampleWarning("this is a 46 % sample of the table", "46 % sample").sample
+    '46 % sample'
     """
 
     def __init__(self, message: str, sample: str = "sample") -> None:
