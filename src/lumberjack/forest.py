@@ -611,7 +611,17 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
         return np.asarray(np.sum([v.sum(axis=0) for v in self.forest_.values], axis=0))
 
     def predict_proba(self, X: Any) -> Floats:
-        """Probability of each class, shape (n_rows, n_classes)."""
+        """Probability of each class, shape (n_rows, n_classes).
+
+        Examples
+        --------
+        >>> from lumberjack import LumberjackClassifier
+        >>> from lumberjack.datasets import make_toy
+        >>> X, y, domain = make_toy()
+        >>> model = LumberjackClassifier(2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+        >>> model.predict_proba(X).shape
+        (10000, 3)
+        """
         check_is_fitted(self)
         forest: Forest = self.forest_
         pooled = self._pool(self._say(forest, self.guarantee_.leaf_noise or 0.0), X)

@@ -58,7 +58,18 @@ _ROWS_PER_THRESHOLD = 20  # with fewer rows than this many thresholds the trees 
 
 
 class PrivacyLeakWarning(UserWarning):
-    """Something that was asked for weakens the promise; the guarantee lists it as a caveat."""
+    """Something that was asked for weakens the promise; the guarantee lists it as a caveat.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from lumberjack import Domain, PrivacyLeakWarning
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     domain = Domain.infer([[1.0], [5.0]])
+    >>> caught[0].category is PrivacyLeakWarning
+    True
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +123,13 @@ class Guarantee:
         Share of the budget for the structure: of mu^2 ("joint") or of epsilon and delta ("paper").
     caveats : tuple of str
         Reserves. Empty only when the promise holds without any.
+
+    Examples
+    --------
+    >>> from lumberjack import plan
+    >>> promise = plan(1.0, 1e-6)
+    >>> promise.unit, promise.accounting, promise.caveats
+    ('row', 'joint', ())
     """
 
     epsilon: float
@@ -164,6 +182,16 @@ class Guarantee:
 
         A record that contradicts itself (a query bound below the provable one, a threshold below
         cut + rows_per_person + cutoff, a missing noise) gives 1.0.
+
+        Examples
+        --------
+        >>> import dataclasses
+        >>> from lumberjack import plan
+        >>> promise = plan(1.0, 1e-6)
+        >>> promise.verify() <= promise.delta
+        True
+        >>> dataclasses.replace(promise, threshold=promise.threshold - 1).verify()
+        1.0
         """
         try:
             return self._recompute() if self._consistent() else 1.0
@@ -251,12 +279,27 @@ class Guarantee:
         )
 
     def to_json(self) -> str:
-        """Return the record as a JSON object, one field a line."""
+        """Return the record as a JSON object, one field a line.
+
+        Examples
+        --------
+        >>> from lumberjack import plan
+        >>> print(plan(1.0, 1e-6).to_json().splitlines()[1])
+          "epsilon": 1.0,
+        """
         return json.dumps(dataclasses.asdict(self), indent=2, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> "Guarantee":
-        """Read what ``to_json`` wrote; refuse unknown, missing and ill-typed fields."""
+        """Read what ``to_json`` wrote; refuse unknown, missing and ill-typed fields.
+
+        Examples
+        --------
+        >>> from lumberjack import Guarantee, plan
+        >>> promise = plan(1.0, 1e-6)
+        >>> Guarantee.from_json(promise.to_json()) == promise
+        True
+        """
         try:
             pairs = json.loads(text, object_pairs_hook=tuple)
         except (json.JSONDecodeError, RecursionError):
