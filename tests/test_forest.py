@@ -25,7 +25,9 @@ from lumberjack.guarantee import (
     NOT_ENFORCED,
     NOT_PROVED,
     SEEDED,
+    SUM_BOUND,
 )
+from lumberjack.leaves import Targets
 from lumberjack.report import describe
 
 DOMAIN = Domain({"age": (0, 100), "city": ["Bonn", "Kiel", "Trier"], "member": [False, True]})
@@ -669,3 +671,26 @@ def test_calibration_is_part_of_guided_forests_alone():
     model = classifier().fit(frame, y)
     assert model.guarantee_.counts_per_record == model.n_estimators + 4
     assert not np.array_equal(model.calibration_, [[1.0, 1.0, 0.0]])
+
+
+@ignore_leaks
+def test_one_target_does_not_change_how_others_are_read():
+    """A string among float32 numbers turns a whole NumPy array to text, and 0.3 then reads otherwise."""
+    rng = np.random.default_rng(0)
+    X = rng.random((20_000, 1))
+    # A number between two steps of the grid, which its text puts on the other side.
+    steps, grid = np.float32((np.arange(8192) + 0.5) / 8192 * 0.7), Targets(0.0, 0.7)
+    moved = grid.encode(steps.astype(float)) != grid.encode(np.array([float(str(v)) for v in steps]))
+    plain = [steps[moved][0]] * 20_000
+    settings = {"domain": {"a": (0, 1)}, "y_bounds": (0, 0.7), "n_estimators": 2, "random_state": 1}
+    one = LumberjackRegressor(4.0, **settings).fit(X, plain)
+    two = LumberjackRegressor(4.0, **settings).fit(X, [*plain[:-1], "0.1"])
+    for a, b in zip(one.forest_.values, two.forest_.values, strict=True):
+        assert np.abs(a[:, 1].sum() - b[:, 1].sum()) <= SUM_BOUND
+
+
+@pytest.mark.parametrize("weights", [[3e-323, 1], [1e308, 1e308], [1e-13, 1]])
+def test_weights_that_floats_cannot_tell_apart_are_refused(weights):
+    model = LumberjackClassifier(domain={"a": (0, 1), "b": (0, 1)}, classes=[0, 1])
+    with pytest.raises(ValueError, match="feature_weights must be 0 or at least 1e-12 of the largest"):
+        model.set_params(feature_weights=weights).fit(Untouchable(), Untouchable())

@@ -4,6 +4,7 @@ import dataclasses
 import errno
 import hashlib
 import json
+import math
 import os
 import pickle
 import struct
@@ -576,3 +577,40 @@ def test_parameters_that_the_guarantee_is_about_must_be_there(saved, tmp_path):
 def test_headers_of_the_wrong_kind_are_refused(saved, tmp_path, keys, value):
     with pytest.raises(ValueError, match="not a sound model file"):
         load_bytes(change(saved[0].read_bytes(), keys, value), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (["parameters", "splits"], "random"),
+        (["parameters", "splits"], "junk"),
+        (["guarantee", "guided_levels"], -1),
+        (["guarantee", "guided_levels"], 0),
+        (["guarantee", "rows_per_person"], 2**40),
+        (["guarantee", "choice_exponent"], None),
+        (["guarantee", "choices_per_record"], 2**60),
+    ],
+)
+def test_guided_files_that_contradict_themselves_are_refused(saved, tmp_path, place, value):
+    with pytest.raises(ValueError, match="guarantee"):
+        load_bytes(change(saved[0].read_bytes(), place, value), tmp_path)
+
+
+def test_a_guided_model_cannot_be_relabelled_as_cheaper(saved, tmp_path):
+    data = saved[0].read_bytes()
+    cheaper = {
+        "guided_levels": 0,
+        "choices_per_record": 0,
+        "choice_exponent": None,
+        "choice_range": None,
+    }
+    for name, value in cheaper.items():
+        data = change(data, ["guarantee", name], value)
+    with pytest.raises(ValueError, match=r"calibration is not that|splits is not that"):
+        load_bytes(data, tmp_path)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, 1e-9, 100.0, -1.0])
+def test_a_calibration_that_no_fit_could_have_is_refused(saved, tmp_path, number):
+    with pytest.raises(ValueError, match=r"calibration makes no sense|not a sound model file"):
+        load_bytes(with_arrays(saved[0].read_bytes(), calibration=(0, number)), tmp_path)

@@ -150,8 +150,13 @@ class _Lumberjack(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         weights = np.asarray(given, dtype=float)
         if weights.shape != (len(domain),) or not np.all(np.isfinite(weights) & (weights >= 0)):
             raise ValueError("feature_weights must hold one number of at least 0 for each column")
-        if weights.sum() == 0:
+        if not weights.any():
             raise ValueError("feature_weights must not all be 0")
+        # Beyond this range floats lose what split choices are sampled from.
+        if weights.max() > 1e100 or weights[weights > 0].min() < weights.max() * 1e-12:
+            raise ValueError(
+                "feature_weights must be 0 or at least 1e-12 of the largest, which is at most 1e100"
+            )
         return weights
 
     def _limit(
@@ -730,6 +735,9 @@ class LumberjackRegressor(RegressorMixin, _Lumberjack):  # type: ignore[misc]
         bits = Bits(seed_from(self.random_state))
         X = read_table(X)
         learned, domain, features, caveats = self._columns(X)
+        if isinstance(y, list | tuple):
+            # One by one, like rows: a stray string must not change how other numbers are read.
+            y = np.array(y, dtype=object)
         values = read_target(y)
         try:
             values = values.astype(np.float64)

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 from lumberjack.anatomy import check_tree, depths
 from lumberjack.domain import Domain
-from lumberjack.guarantee import Guarantee, calibration_counts
+from lumberjack.guarantee import SUM_BOUND, Guarantee, calibration_counts
 from lumberjack.inputs import check_bounds, check_classes
 from lumberjack.leaves import Targets
 from lumberjack.structure import Features
 from lumberjack.tree import LEAF, Forest, Tree
-from lumberjack.voting import UNBENT, unchanged
+from lumberjack.voting import CURVE_BOUNDS, LINE_BOUNDS, UNBENT, unchanged
 
 __all__ = ["Stored", "pack", "read_model", "unpack"]
 
@@ -47,7 +47,7 @@ TREE_FIELDS = (
 _STORED_TYPES = ("<i2", "<i4", "<i8", "<f8")  # the first that holds all values exactly
 # Not stored: the seed, with which noise can be removed, and what is for this machine to decide.
 _AT_HOME = ("random_state", "n_jobs", "verbose")
-_NEEDED = ("epsilon", "delta", "n_estimators", "max_depth", "accounting", "rows_per_person")
+_NEEDED = ("epsilon", "delta", "n_estimators", "max_depth", "splits", "accounting", "rows_per_person")
 _LABEL_TYPES = ("bool", "int64", "float64", "str", "object")
 
 # Python objects need more memory than their text. A file may ask for this much in all.
@@ -341,9 +341,11 @@ def _restore_guarantee(found: dict[str, Any]) -> Guarantee:
     choices = (guarantee.choice_exponent, guarantee.choice_range)
     if (
         not all(v is None or 0 < v < 2**52 for v in noises + choices)
-        or not 0 <= guarantee.choices_per_record < 2**52
+        or not 0 <= guarantee.choices_per_record <= 10**9
+        or guarantee.guided_levels < 0
         or any((guarantee.guided_levels > 0) == (v is None) for v in choices)
-        or not all(1 <= v < 2**52 for v in counts)
+        or not all(1 <= v <= 10**9 for v in counts)
+        or guarantee.sum_bound not in (None, SUM_BOUND)
         or not 0 <= (guarantee.cutoff or 0) < 2**52
         or not abs(guarantee.threshold) < 2**52
         or not 1e-300 < guarantee.delta < 1
@@ -398,6 +400,8 @@ def _restore_parameters(found: Any, domain: Domain, guarantee: Guarantee) -> dic
         if name in promised and not optional and (value != promised[name] or isinstance(value, bool)):
             raise ValueError(f"{name} is not that of the guarantee")
         parameters[name] = value
+    if (parameters.get("splits") == "guided") != (guarantee.guided_levels > 0):
+        raise ValueError("splits is not that of the guarantee")
     missing = [name for name in _NEEDED if name not in parameters]
     if missing or (guarantee.leaf != "mean" and "leaf" not in parameters):
         raise ValueError("it lacks parameters that the guarantee is about")
@@ -441,7 +445,8 @@ def _restore_calibration(
     calibrated = guarantee.guided_levels > 0 and calibration_counts(guarantee.leaf) > 0
     if curves.shape != neutral.shape or not (calibrated or np.array_equal(curves, neutral)):
         raise ValueError("its calibration is not that of the guarantee")
-    if not (np.abs(curves) <= 100).all() or (curves[:, :-1] <= 0).any():  # also refuses NaN
+    low, high = np.transpose(LINE_BOUNDS if guarantee.leaf == "mean" else CURVE_BOUNDS)
+    if not ((curves >= low) & (curves <= high)).all():  # also refuses NaN
         raise ValueError("its calibration makes no sense")
     return curves[0] if guarantee.leaf == "mean" else curves
 

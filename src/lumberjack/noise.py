@@ -296,10 +296,12 @@ class ExponentialChoice:
     ) -> Integers:
         """Choose a column for each row of ``scores``, shape (n, n_options).
 
-        ``weights``, of the same shape, are taken as the exact fractions that they are; at least one
-        in each row must be positive. None: all alike.
+        ``weights``, of the same shape, are taken as the exact fractions that they are; the largest of
+        each row must be above 1e-200. None: all alike.
         """
         weights = np.ones(scores.shape) if weights is None else weights
+        if not (weights.max(axis=1, initial=0.0) > 1e-200).all():
+            raise ValueError("each row needs a weight that floats hold exactly, above 1e-200")
         least = np.iinfo(np.int64).min
         most = np.where(weights > 0, scores, least).max(axis=1, keepdims=True)
         gap = np.where(weights > 0, scores - most, 0).astype(np.float64)

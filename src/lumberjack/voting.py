@@ -33,6 +33,8 @@ from lumberjack.tree import LEAF, Tree
 
 __all__ = [
     "BINS",
+    "CURVE_BOUNDS",
+    "LINE_BOUNDS",
     "UNBENT",
     "bin_means",
     "bin_odds",
@@ -51,6 +53,8 @@ Integers = NDArray[np.int64]
 BINS = 16
 UNCHANGED = np.array([1.0, 1.0, 0.0])  # a curve that leaves chances as they are
 UNBENT = np.array([1.0, 0.0])  # a line that leaves numbers as they are
+CURVE_BOUNDS = [(0.25, 4.0), (0.25, 4.0), (-2.0, 2.0)]
+LINE_BOUNDS = [(0.25, 4.0), (-1.0, 1.0)]
 _PULL = 0.5  # rows, per standard deviation of the noise, that a parent weighs
 _RAISE = 0.02
 _REACH = 4.0  # log odds of raised shares end here: log(1.02 / 0.02) = 3.93
@@ -236,8 +240,8 @@ def calibrate_odds(histogram: Floats, noise: float) -> Floats:
             return float(value + pull @ away**2 / 2), slope @ x + pull * away
 
         # Noisy counts may be negative: bounds keep what they can do in check.
-        bounds = [(0.25, 4), (0.25, 4), (-2, 2)]
-        return np.asarray(minimize(loss, UNCHANGED, jac=True, method="L-BFGS-B", bounds=bounds).x)
+        found = minimize(loss, UNCHANGED, jac=True, method="L-BFGS-B", bounds=CURVE_BOUNDS)
+        return np.asarray(found.x)
 
     return np.array([fit(counts) for counts in histogram.reshape(-1, BINS, 2)])
 
@@ -257,5 +261,5 @@ def calibrate_means(histogram: Floats, noise: tuple[float, float]) -> Floats:
         value = line @ moments @ line / 2 - line @ np.array([sums @ x, sums.sum()])
         return float(value + pull @ away**2 / 2), gradient + pull * away
 
-    found = minimize(loss, UNBENT, jac=True, method="L-BFGS-B", bounds=[(0.25, 4), (-1, 1)])
+    found = minimize(loss, UNBENT, jac=True, method="L-BFGS-B", bounds=LINE_BOUNDS)
     return np.asarray(found.x)
