@@ -31,7 +31,9 @@ def fetch_adult() -> Result:
     Examples
     --------
     >>> from lumberjack.datasets import fetch_adult
-    >>> X, y, domain = fetch_adult()  # doctest: +SKIP
+    >>> X, y, domain = fetch_adult()
+    >>> X.shape, list(X.columns) == domain.names, sorted(set(y))
+    ((48842, 14), True, ['<=50K', '>50K'])
     """
 
     def fetch() -> Any:
@@ -88,7 +90,9 @@ def fetch_california_housing() -> Result:
     Examples
     --------
     >>> from lumberjack.datasets import fetch_california_housing
-    >>> X, y, domain = fetch_california_housing()  # doctest: +SKIP
+    >>> X, y, domain = fetch_california_housing()
+    >>> X.shape, list(X.columns) == domain.names
+    ((20640, 9), True)
     """
 
     def fetch() -> Any:
