@@ -19,6 +19,7 @@ from sklearn.datasets import make_classification
 from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.model_selection import train_test_split
 
+import lumberjack.base
 import lumberjack.forest
 import lumberjack.guarantee
 import lumberjack.guided
@@ -191,8 +192,8 @@ def settings():
         "40 trees": (nothing, {"n_estimators": 40}),
         "depth 31": (nothing, {"max_depth": 31}),
         "not calibrated": (without_calibration(), {}),
-        "exponents rise with depth": (constant(lumberjack.forest, "Guide", Sloped), {}),
-        "one histogram for all roots": (constant(lumberjack.forest, "Guide", Shared), {}),
+        "exponents rise with depth": (constant(lumberjack.base, "Guide", Sloped), {}),
+        "one histogram for all roots": (constant(lumberjack.base, "Guide", Shared), {}),
     }
 
 

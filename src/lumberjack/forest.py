@@ -1,57 +1,39 @@
 """The two estimators: validate, plan, run an engine, keep what it released.
 
-In: a table and a target. Out: a fitted scikit-learn estimator that holds released values only. This is
-the one file that knows all the others.
+In: a table and a target. Out: a fitted scikit-learn estimator that holds released values only. With
+``base``, the part that both share, this is the one place that knows all the others.
 """
 
-import dataclasses
 import os
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from lumberjack.accounting.checks import check_real
-from lumberjack.domain import Codes, Domain, columns_of
-from lumberjack.engines.local import Leaves, prune
-from lumberjack.files import open_to_write
+from lumberjack.base import CALIBRATION, Base, keys_of
+from lumberjack.domain import Codes, Domain
+from lumberjack.engines.local import Leaves
 from lumberjack.guarantee import (
     BOUNDS_INFERRED,
     CLASSES_INFERRED,
-    DOMAIN_INFERRED,
-    NOT_ENFORCED,
-    SEEDED,
     SUM_BOUND,
     Accounting,
-    Guarantee,
-    Leaf,
-    PrivacyLeakWarning,
     Splits,
-    plan,
 )
-from lumberjack.guided import Guide
 from lumberjack.inputs import (
-    as_domain,
     check_bounds,
     check_classes,
     check_lengths,
-    check_names,
     encode_labels,
     encode_rows,
-    limit_rows,
-    read_people,
     read_table,
     read_target,
     refuse_unknown,
 )
-from lumberjack.io import pack, read_model
+from lumberjack.io import read_model
 from lumberjack.leaves import (
     Targets,
     add_targets,
@@ -64,16 +46,10 @@ from lumberjack.noise import (
     Bits,
     ExponentialChoice,
     RoundedGaussian,
-    ThresholdCoin,
-    Words,
-    mix_keys,
     seed_from,
 )
-from lumberjack.progress import CallbackSupportMixin, announce_compilation, progress, with_callbacks
-from lumberjack.report import Report, describe, importance_of
-from lumberjack.structure import Features, root_keys
-from lumberjack.thinning import Thinning
-from lumberjack.tree import Forest, Tree
+from lumberjack.progress import with_callbacks
+from lumberjack.tree import Forest
 from lumberjack.voting import (
     UNBENT,
     bin_means,
@@ -89,293 +65,9 @@ from lumberjack.voting import (
 __all__ = ["LumberjackClassifier", "LumberjackRegressor", "load"]
 
 Floats = NDArray[np.float64]
-Release = Callable[[Leaves], Floats]
-_ROWS = 1 << 18  # rows that are calibrated at a time
-_CALIBRATION = np.uint64(0xCA11B)  # key of the noise of the calibration histogram
 
 
-class _Lumberjack(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
-    """What classifier and regressor share: the way from a table to a released forest."""
-
-    def _plan(self, leaf: Leaf) -> Guarantee:
-        """Check every parameter, and calibrate, before any data is read."""
-        if self.splits not in ("guided", "random"):
-            raise ValueError(f"splits must be 'guided' or 'random', got {self.splits!r}")
-        if self.domain is not None and not isinstance(self.domain, Domain | Mapping):
-            raise TypeError(f"domain must be a Domain, a dict or None, got {type(self.domain).__name__}")
-        if self.domain is not None:
-            self._weights(as_domain(self.domain))
-        if self.n_jobs is not None:
-            check_real("n_jobs", self.n_jobs)
-            effective_n_jobs(self.n_jobs)
-        return plan(
-            self.epsilon,
-            self.delta,
-            self.n_estimators,
-            self.max_depth,
-            splits=self.splits,
-            accounting=self.accounting,
-            leaf=leaf,
-            structure_share=self.structure_share,
-            threshold=self.threshold,
-            rows_per_person=self.rows_per_person,
-        )
-
-    def _columns(self, X: Any) -> tuple[dict[str, Any], Domain, Features, list[str]]:
-        """scikit-learn's attributes about columns, and the domain, given or inferred."""
-        names, columns = columns_of(X)
-        learned: dict[str, Any] = {"n_features_in_": len(columns)}
-        if names is not None:
-            learned["feature_names_in_"] = np.array(names, dtype=object)
-        caveats = []
-        if self.domain is None:
-            domain, private = Domain._infer(X)
-            caveats = [DOMAIN_INFERRED] if private else []
-        else:
-            domain = as_domain(self.domain)
-            caveats = [DOMAIN_INFERRED] if domain.inferred else []
-        return learned, domain, Features.of(domain, self._weights(domain)), caveats
-
-    def _weights(self, domain: Domain) -> Floats | None:
-        given = self.feature_weights
-        if given is None:
-            return None
-        if isinstance(given, Mapping):
-            unknown = sorted(set(given) - set(domain))
-            if unknown:
-                raise ValueError(
-                    f"feature_weights names columns outside the domain: {', '.join(unknown)}"
-                )
-            given = [given.get(name, 1.0) for name in domain]
-        weights = np.asarray(given, dtype=float)
-        if weights.shape != (len(domain),) or not np.all(np.isfinite(weights) & (weights >= 0)):
-            raise ValueError("feature_weights must hold one number of at least 0 for each column")
-        if not weights.any():
-            raise ValueError("feature_weights must not all be 0")
-        # Beyond this range floats lose what split choices are sampled from.
-        if weights.max() > 1e100 or weights[weights > 0].min() < weights.max() * 1e-12:
-            raise ValueError(
-                "feature_weights must be 0 or at least 1e-12 of the largest, which is at most 1e100"
-            )
-        return weights
-
-    def _limit(
-        self, codes: Codes, target: NDArray[np.int32], person_ids: Any, bits: Bits, caveats: list[str]
-    ) -> tuple[Codes, NDArray[np.int32]]:
-        """Rows that may be used, so that nobody has too many; reserves join the caveats."""
-        if person_ids is not None:
-            people = read_people(person_ids)
-            check_lengths(len(codes), person_ids=people)
-            keep = limit_rows(codes, target, people, self.rows_per_person, bits)
-            codes, target = codes[keep], target[keep]
-        elif self.rows_per_person > 1:
-            caveats.append(NOT_ENFORCED)
-        if bits.seed is not None:
-            caveats.append(SEEDED)
-        return codes, target
-
-    def _grow(
-        self,
-        codes: Codes,
-        target: NDArray[np.int32],
-        n_classes: int,
-        features: Features,
-        guarantee: Guarantee,
-        bits: Bits,
-        release: Release,
-        advance: Callable[[], None] = lambda: None,
-    ) -> Forest:
-        """Prune every tree, in threads, and release its leaves. No classes: a number is the target."""
-        coin = ThresholdCoin(
-            guarantee.threshold_noise, guarantee.threshold, cut=guarantee.cut, largest=len(codes)
-        )
-
-        height = guarantee.max_depth
-        thinning = Thinning(coin, height)
-        guide = None
-        if guarantee.guided_levels:
-            exponent = guarantee.choice_exponent or 0.0
-            guide = Guide(features, target, n_classes, exponent, guarantee.guided_levels)
-
-        def one(key: np.uint64) -> tuple[Tree, Floats]:
-            tree, leaves, _ = prune(
-                codes, features, key, height, coin, bits, guide=guide, thinning=thinning, stop=stop
-            )
-            return tree, release(leaves)
-
-        stop = np.zeros(1, dtype=np.bool_)
-        grown: list[tuple[Tree, Floats]] = []
-        threads = ThreadPoolExecutor(effective_n_jobs(self.n_jobs))
-        try:
-            todo = [threads.submit(one, key) for key in root_keys(bits.seed, guarantee.n_estimators)]
-            for future in todo:
-                grown.append(future.result())
-                advance()
-        finally:
-            # After an error or Ctrl-C: no tree is begun any more, and those in work end soon.
-            stop[0] = True
-            threads.shutdown(cancel_futures=True)
-        return Forest(tuple(t for t, _ in grown), tuple(v for _, v in grown), features.categorical)
-
-    @contextmanager
-    def _watch(self) -> Iterator[Callable[[], None]]:
-        """Show progress, and tell scikit-learn's callbacks of each tree.
-
-        A callback that asks to stop is not heard: the number of trees is public and paid for.
-        """
-        title, total = type(self).__name__, self.n_estimators
-        context = self._init_callback_context(max_subtasks=total)
-        context.call_on_fit_task_begin(estimator=self)
-        with (
-            announce_compilation(title, self.verbose),
-            progress(title, "tree", total, self.verbose) as bar,
-        ):
-
-            def advance() -> None:
-                task = context.subcontext(task_name="tree")
-                task.call_on_fit_task_begin(estimator=self)
-                task.call_on_fit_task_end(estimator=self)
-                bar()
-
-            yield advance
-        context.call_on_fit_task_end(estimator=self)
-
-    def _finish(self, guarantee: Guarantee, caveats: list[str], **learned: Any) -> None:
-        """Keep what was released, all at once: a fit that failed has changed nothing."""
-        frames = 3 + hasattr(self, "set_callbacks")  # scikit-learn's decorator is one more
-        for caveat in caveats:
-            warnings.warn(f"not private without reserve: {caveat}", PrivacyLeakWarning, frames)
-        if hasattr(self, "feature_names_in_") and "feature_names_in_" not in learned:
-            delattr(self, "feature_names_in_")
-        learned["guarantee_"] = dataclasses.replace(
-            guarantee, caveats=guarantee.caveats + tuple(caveats)
-        )
-        for name, value in learned.items():
-            setattr(self, name, value)
-
-    def _encode(self, X: Any) -> Codes:
-        """Codes of a table to predict for, its columns matched to those of ``fit``."""
-        check_is_fitted(self)
-        X = read_table(X)
-        names, columns = columns_of(X)
-        if names is None and len(columns) != self.n_features_in_:
-            raise ValueError(
-                f"X has {len(columns)} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input"
-            )
-        fitted = list(getattr(self, "feature_names_in_", []))
-        if names is not None and fitted:
-            check_names(names, fitted)
-        elif fitted:  # an array has the columns in the order of the frame in fit
-            X = X[:, [fitted.index(name) for name in self.domain_]]
-        codes: Codes = self.domain_.encode(X)
-        return codes
-
-    def _pool(self, values: Sequence[Floats], X: Any) -> Floats:
-        """What the trees say about each row, added up."""
-        codes = self._encode(X)
-        forest: Forest = self.forest_
-        return forest.pool(values, codes, effective_n_jobs(self.n_jobs))
-
-    def _count_again(
-        self, forest: Forest, said: Sequence[Floats], codes: Codes, count: Callable[[slice, Floats], Any]
-    ) -> Any:
-        """Add up ``count`` of what the trees say on average about each row, some rows at a time."""
-        total: Any = 0
-        for start in range(0, len(codes), _ROWS):
-            rows = slice(start, start + _ROWS)
-            pooled = forest.pool(said, codes[rows], effective_n_jobs(self.n_jobs))
-            total = total + count(rows, pooled / len(forest.trees))
-        return total
-
-    def apply(self, X: Any) -> NDArray[np.int32]:
-        """Leaf of each row in each tree, shape (n_rows, n_estimators).
-
-        Examples
-        --------
-        >>> from lumberjack import LumberjackClassifier
-        >>> from lumberjack.datasets import make_toy
-        >>> X, y, domain = make_toy()
-        >>> model = LumberjackClassifier(2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
-        >>> model.apply(X).shape
-        (10000, 20)
-        """
-        codes = self._encode(X)
-        forest: Forest = self.forest_
-        return forest.apply(codes, effective_n_jobs(self.n_jobs))
-
-    @property
-    def feature_importances_(self) -> Floats:
-        """Share of each column of ``fit``'s table in what the splits explain, shape (n_features,).
-
-        The decrease of Gini impurity, or of squared error, as in scikit-learn, but from released leaf
-        values alone: post-processing, at no cost in privacy. All zero where noise hides everything.
-
-        Examples
-        --------
-        >>> from lumberjack import LumberjackClassifier
-        >>> from lumberjack.datasets import make_toy
-        >>> X, y, domain = make_toy()
-        >>> model = LumberjackClassifier(2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
-        >>> model.feature_importances_.shape
-        (2,)
-        """
-        check_is_fitted(self)
-        shares = dict(zip(self.domain_, importance_of(self.forest_, self.guarantee_), strict=True))
-        return np.array([shares[name] for name in getattr(self, "feature_names_in_", shares)])
-
-    def save(self, path: str | os.PathLike[str], *, allow_seeded: bool = False) -> None:
-        """Write the model to a file that ``load`` reads: no pickle, the same bytes for the same model.
-
-        An existing file is replaced, at once and as a whole. A model with seeded noise is refused, as
-        whoever knows the seed can remove the noise; ``allow_seeded=True`` writes it (without the seed).
-
-        Examples
-        --------
-        >>> from lumberjack import LumberjackClassifier
-        >>> from lumberjack.datasets import make_toy
-        >>> X, y, domain = make_toy()
-        >>> model = LumberjackClassifier(2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
-        >>> import os, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     model.save(os.path.join(folder, "toy.lumberjack"))
-        ...     os.listdir(folder)
-        ['toy.lumberjack']
-        """
-        check_is_fitted(self)
-        if SEEDED in self.guarantee_.caveats and not allow_seeded:
-            raise ValueError(
-                "this model has seeded noise (random_state) and is not safe to publish; fit it with "
-                "random_state=None, or say allow_seeded=True"
-            )
-        data = pack(self)
-        with open_to_write(path) as file:
-            file.write(data)
-
-    def privacy_report(self) -> Report:
-        """What is promised, how, and what is not, as text for people; prints as it should read.
-
-        Examples
-        --------
-        >>> from lumberjack import LumberjackClassifier
-        >>> from lumberjack.datasets import make_toy
-        >>> X, y, domain = make_toy()
-        >>> model = LumberjackClassifier(2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
-        >>> print(model.privacy_report().splitlines()[0])
-        Privacy report: (2, 1e-06)-differential privacy for every row
-        """
-        check_is_fitted(self)
-        return describe(self).text()
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        return tags
-
-
-class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
+class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
     """A differentially private random forest for classification.
 
     Parameters
@@ -580,7 +272,7 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
         counts = self._count_again(
             forest, said, codes, lambda rows, pooled: bin_odds(pooled, codes[rows], target[rows])
         )
-        released = noisy_counts(counts, half, bits, _keys(_CALIBRATION, len(counts)))
+        released = noisy_counts(counts, half, bits, keys_of(CALIBRATION, len(counts)))
         return calibrate_odds(released, half.sigma)
 
     def _say(self, forest: Forest, noise: float) -> list[Floats]:
@@ -656,7 +348,7 @@ class LumberjackClassifier(ClassifierMixin, _Lumberjack):  # type: ignore[misc]
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
 
-class LumberjackRegressor(RegressorMixin, _Lumberjack):  # type: ignore[misc]
+class LumberjackRegressor(RegressorMixin, Base):  # type: ignore[misc]
     """A differentially private random forest for regression.
 
     Parameters and attributes are those of ``LumberjackClassifier``, without ``classes``, ``leaf`` and
@@ -791,7 +483,7 @@ class LumberjackRegressor(RegressorMixin, _Lumberjack):  # type: ignore[misc]
         counts = self._count_again(
             forest, said, codes, lambda rows, pooled: bin_means(pooled[:, 0], target[rows])
         )
-        keys = _keys(_CALIBRATION, len(counts))
+        keys = keys_of(CALIBRATION, len(counts))
         released = noisy_sums(counts[:, 1], counts[:, 0], half, bits, keys)
         return calibrate_means(released, (half[0].sigma, half[1].sigma))
 
@@ -818,11 +510,6 @@ class LumberjackRegressor(RegressorMixin, _Lumberjack):  # type: ignore[misc]
         place = slope * pooled / len(forest.trees) + intercept * SUM_BOUND
         targets: Targets = self.targets_
         return targets.decode(place)
-
-
-def _keys(key: np.uint64, n: int) -> Words:
-    """Keys of so many cells, for seeded noise."""
-    return mix_keys(np.full(n, key), np.arange(n, dtype=np.uint64))
 
 
 def load(path: str | os.PathLike[str]) -> LumberjackClassifier | LumberjackRegressor:
