@@ -13,9 +13,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+import lumberjack.forest as forest_module
 from lumberjack import Domain, Guarantee, LumberjackClassifier, LumberjackRegressor, PrivacyLeakWarning
 from lumberjack.datasets import make_toy
 from lumberjack.guarantee import (
@@ -29,6 +31,7 @@ from lumberjack.guarantee import (
 )
 from lumberjack.leaves import Targets
 from lumberjack.report import describe
+from lumberjack.voting import bin_means, bin_odds
 
 DOMAIN = Domain({"age": (0, 100), "city": ["Bonn", "Kiel", "Trier"], "member": [False, True]})
 ignore_leaks = pytest.mark.filterwarnings("ignore::lumberjack.PrivacyLeakWarning")
@@ -694,3 +697,32 @@ def test_weights_that_floats_cannot_tell_apart_are_refused(weights):
     model = LumberjackClassifier(domain={"a": (0, 1), "b": (0, 1)}, classes=[0, 1])
     with pytest.raises(ValueError, match="feature_weights must be 0 or at least 1e-12 of the largest"):
         model.set_params(feature_weights=weights).fit(Untouchable(), Untouchable())
+
+
+@pytest.mark.parametrize("kind", ["classes", "number"])
+def test_the_calibration_histogram_has_half_the_noise_of_a_leaf(kind, monkeypatch):
+    """Released minus exact counts over 40 fits: chi-square of their variance, at 1e-6."""
+    frame, y = table(3000)
+    seen = []
+    name = "calibrate_odds" if kind == "classes" else "calibrate_means"
+    real = getattr(forest_module, name)
+    monkeypatch.setattr(forest_module, name, lambda h, s: (seen.append(h), real(h, s))[1])
+    apart = []
+    for _ in range(40):
+        if kind == "classes":
+            model = classifier(n_estimators=2, max_depth=8).fit(frame, y)
+            target = (y == model.classes_[1]).astype(np.int32)
+        else:
+            model = LumberjackRegressor(4.0, domain=DOMAIN, y_bounds=(0, 100), n_estimators=2)
+            model.set_params(max_depth=8).fit(frame, frame["age"])
+            target = model.targets_.encode(frame["age"].to_numpy())
+        codes = model._encode(frame)
+        said = model._say(model.forest_, model.guarantee_.leaf_noise)
+        pooled = model.forest_.pool(said, codes) / 2
+        exact = bin_odds(pooled, codes, target) if kind == "classes" else bin_means(pooled[:, 0], target)
+        apart.append(seen[-1] - exact)
+    noise = [model.guarantee_.leaf_noise, model.guarantee_.sum_noise or model.guarantee_.leaf_noise]
+    for column, sigma in enumerate(noise):
+        found = np.array(apart)[:, :, column]
+        low, high = stats.chi2.ppf([5e-7, 1 - 5e-7], found.size) / found.size
+        assert low < found.var() / ((sigma / 2) ** 2 + 1 / 12) < high

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
@@ -10,6 +11,7 @@ from lumberjack.tree import LEAF, Tree
 from lumberjack.voting import (
     BINS,
     UNBENT,
+    _hash,
     bin_means,
     bin_odds,
     calibrate_means,
@@ -193,3 +195,43 @@ def test_the_line_is_least_squares():
     line = calibrate_means(bin_means(predicted, target.astype(np.int32)).astype(float), (1e-6, 1e-6))
     assert line[0] == pytest.approx(1.3, abs=0.05)
     assert line[1] * SUM_BOUND == pytest.approx(300, abs=10)
+
+
+def test_rows_of_many_classes_are_counted_for_the_class_of_their_hash():
+    """Against a loop: which class a row is counted for is the code's own hash, the rest is not."""
+    rng = np.random.default_rng(6)
+    said = rng.normal(0, 1, (400, 3))
+    codes = rng.integers(0, 2**32, (400, 2)).astype(np.uint32)
+    target = rng.integers(0, 3, 400).astype(np.int32)
+    expected = np.zeros((3, BINS, 2))
+    for i in range(400):
+        c = _hash(codes[i : i + 1], 3)[0]
+        share = np.exp(said[i]) / np.exp(said[i]).sum()
+        odds = np.clip(logit(share[c]), -3.999, 3.999)
+        expected[c, int((odds + 4) * BINS / 8), int(target[i] == c)] += 1
+    np.testing.assert_array_equal(bin_odds(said, codes, target).reshape(3, BINS, 2), expected)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_curves_minimise_likelihood_and_pull(seed):
+    """Written out again, and minimised without gradients: noise as large as a tenth of the counts."""
+    rng = np.random.default_rng(seed)
+    odds = rng.normal(-0.5, 1.5, 4000)
+    truth = (rng.random(4000) < expit(1.5 * odds - 0.3)).astype(int)
+    noise = 25.0
+    counts = histogram(odds, truth) + np.round(rng.normal(0, noise, (BINS, 2)))
+    centres = (np.arange(BINS) + 0.5) * 8 / BINS - 4
+    used = counts.sum(axis=1) > 3 * np.sqrt(2) * noise
+    p = expit(centres[used])
+    x = np.column_stack([np.log(p), -np.log(1 - p), np.ones(used.sum())])
+    # Each part is pulled with the strength of the noise in its gradient, halved.
+    pull = [np.sqrt(np.sum(noise**2 * (p**2 + (1 - p) ** 2) * part**2)) / 2 for part in x.T]
+
+    def loss(curve):
+        q = expit(x @ curve)
+        likely = counts[used, 1] @ np.log(q) + counts[used, 0] @ np.log(1 - q)
+        return -likely + np.sum(pull * (curve - [1, 1, 0]) ** 2) / 2
+
+    box = [(0.25, 4), (0.25, 4), (-2, 2)]
+    best = minimize(loss, [1, 1, 0], method="Nelder-Mead", bounds=box, options={"xatol": 1e-6})
+    np.testing.assert_allclose(calibrate_odds(counts, noise)[0], best.x, atol=2e-3)

@@ -4,11 +4,12 @@ In: a released ``Forest`` and the noise of its leaves. Out: depths, leaf sizes a
 here sees data; everything is a function of what was published already.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lumberjack.kernels import kernel
 from lumberjack.tree import LEAF, Forest, Tree
 
 __all__ = ["check_tree", "depths", "importances", "leaf_sizes", "node_sums"]
@@ -88,7 +89,7 @@ def importances(forest: Forest, kind: Values, noise: tuple[float, float] = (0.0,
     """
     total = np.zeros(len(forest.categorical))
     for tree, values in zip(forest.trees, forest.values, strict=True):
-        sums, leaves = _sums_up(tree, values)
+        sums, leaves = node_sums(tree, values), node_sums(tree, np.ones((len(values), 1)))[:, 0]
         size = sums[:, 0] if kind == "sums" else sums.sum(axis=1)
         n_values = 1 if kind == "sums" else sums.shape[1]
         clear = size > _CLEAR * noise[0] * np.sqrt(leaves * n_values)
@@ -110,18 +111,15 @@ def importances(forest: Forest, kind: Values, noise: tuple[float, float] = (0.0,
 
 def node_sums(tree: Tree, values: Floats) -> Floats:
     """Values of all leaves below each node, added up, shape (n_nodes, n_values)."""
-    return _sums_up(tree, values)[0]
+    return np.asarray(_add_up(tree.feature, tree.left, np.ascontiguousarray(values, dtype=np.float64)))
 
 
-def _sums_up(tree: Tree, values: Floats) -> tuple[Floats, NDArray[np.int64]]:
-    """Values of all leaves below each node, shape (n_nodes, n_values), and how many leaves those are."""
-    leaf = tree.feature == LEAF
-    sums = np.zeros((len(leaf), values.shape[1]))
-    sums[leaf] = values[tree.left[leaf]]
-    leaves = leaf.astype(np.int64)
-    depth, parent = depths(tree), _parents(tree)
-    for level in range(int(depth.max()), 0, -1):
-        here = np.flatnonzero(depth == level)
-        np.add.at(sums, parent[here], sums[here])
-        np.add.at(leaves, parent[here], leaves[here])
-    return sums, leaves
+@kernel
+def _add_up(feature: Any, left: Any, values: Any) -> Any:
+    out = np.zeros((len(feature), values.shape[1]))
+    for node in range(len(feature) - 1, -1, -1):  # children come after their parents
+        if feature[node] == LEAF:
+            out[node] = values[left[node]]
+        else:
+            out[node] = out[left[node]] + out[left[node] + 1]
+    return out

@@ -1,4 +1,4 @@
-"""How trees vote: from what leaves released to one prediction. Post-processing, free of charge.
+"""How trees vote: from what leaves released to one prediction.
 
 In: released leaf values, and for calibration a noisy histogram. Out: what each leaf says, so that adding
 up over trees is all that prediction does, and how the sum is read.
@@ -10,11 +10,11 @@ noise, from the root down; sizes of inner nodes are sums over their leaves.
 **Trees** agree by the geometric mean of their shares, which listens to a tree that is sure; shares are
 raised by 0.02 first, so that none has a veto. Means of numbers are averaged.
 
-**Calibration.** An average of noisy trees is too timid: chances of 0.8 come out as 0.7. A guided forest
-therefore counts its own rows once more, by what the forest says about them and by what is true, and adds
-noise like that of a leaf. A curve fitted to that histogram puts chances right: for classes the beta
-calibration of Kull et al. (2017), whose log odds are a log p - b log(1 - p) + c, one for each class;
-for numbers a line.
+**Calibration.** An average of noisy trees is too timid: chances come out too close to the middle. A
+guided forest therefore counts its own rows once more, by what the forest says about them and by what is
+true, and releases that histogram with half the noise of a leaf: the one part here that has a price. A
+curve fitted to it puts chances right: for classes the beta calibration of Kull et al. (2017), whose log
+odds are a log p - b log(1 - p) + c, one for each class; for numbers a line.
 """
 
 import math
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
+from lumberjack.anatomy import node_sums
 from lumberjack.domain import Codes
 from lumberjack.guarantee import SUM_BOUND
 from lumberjack.kernels import kernel
@@ -70,8 +71,8 @@ def unchanged(n_classes: int) -> Floats:
 
 def log_shares(tree: Tree, counts: Floats, noise: float) -> Floats:
     """What each leaf says about classes, shape (n_leaves, n_classes): log(share + 0.02)."""
-    counts = np.ascontiguousarray(counts)
-    return np.asarray(np.log(_shares(tree.feature, tree.left, counts, _PULL * noise) + _RAISE))
+    shares = _shares(tree.feature, tree.left, node_sums(tree, counts), len(counts), _PULL * noise)
+    return np.asarray(np.log(shares + _RAISE))
 
 
 def means(tree: Tree, sums: Floats, noise: float) -> Floats:
@@ -80,19 +81,17 @@ def means(tree: Tree, sums: Floats, noise: float) -> Floats:
     ``sums`` are noisy (count, sum) of each leaf, ``noise`` that of the counts, twice as large as it
     would be without sums.
     """
-    sums = np.ascontiguousarray(sums)
-    return np.asarray(_means(tree.feature, tree.left, sums, _PULL * noise / 2, float(SUM_BOUND)))
+    of_nodes, weight = node_sums(tree, sums), _PULL * noise / 2
+    return np.asarray(_means(tree.feature, tree.left, of_nodes, len(sums), weight, float(SUM_BOUND)))
 
 
 @kernel
-def _shares(feature: Any, left: Any, counts: Any, weight: Any) -> Any:
-    """Class shares of each leaf, each node's drawn towards its parent's; see the module."""
-    n, n_classes = len(feature), counts.shape[1]
-    share = _sums(feature, left, counts)
-    out = np.empty_like(counts)
-    for node in range(n):
-        if node == 0:
-            _draw_to(share[0], np.full(n_classes, 1.0 / n_classes), weight)
+def _shares(feature: Any, left: Any, share: Any, n_leaves: Any, weight: Any) -> Any:
+    """Class shares of each leaf, drawn towards its parent's; ``share`` has counts of nodes at first."""
+    n_classes = share.shape[1]
+    out = np.empty((n_leaves, n_classes))
+    _draw_to(share[0], np.full(n_classes, 1.0 / n_classes), weight)
+    for node in range(len(feature)):
         if feature[node] == LEAF:
             out[left[node]] = share[node]
         else:
@@ -113,10 +112,9 @@ def _draw_to(counts: Any, prior: Any, weight: Any) -> None:
 
 
 @kernel
-def _means(feature: Any, left: Any, values: Any, weight: Any, bound: Any) -> Any:
-    """Mean of each leaf, each node's drawn towards its parent's."""
-    sums = _sums(feature, left, values)
-    out = np.empty((len(values), 1))
+def _means(feature: Any, left: Any, sums: Any, n_leaves: Any, weight: Any, bound: Any) -> Any:
+    """Mean of each leaf, each node's drawn towards its parent's; ``sums`` has (count, sum) of nodes."""
+    out = np.empty((n_leaves, 1))
     mean = np.zeros(len(feature))
     for node in range(len(feature)):
         # The root leans to 0, children to their parent, which has left its mean here.
@@ -127,18 +125,6 @@ def _means(feature: Any, left: Any, values: Any, weight: Any, bound: Any) -> Any
             out[left[node], 0] = mean[node]
         else:
             mean[left[node]] = mean[left[node] + 1] = mean[node]
-    return out
-
-
-@kernel
-def _sums(feature: Any, left: Any, values: Any) -> Any:
-    """Values of all leaves below each node; children come after their parents."""
-    out = np.zeros((len(feature), values.shape[1]))
-    for node in range(len(feature) - 1, -1, -1):
-        if feature[node] == LEAF:
-            out[node] = values[left[node]]
-        else:
-            out[node] = out[left[node]] + out[left[node] + 1]
     return out
 
 
