@@ -308,7 +308,7 @@ def test_leaf_kinds_and_proper_probabilities(leaf):
 def test_class_weight_moves_votes_and_costs_nothing():
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"x": rng.uniform(0, 1, 8000)})
-    y = (rng.random(8000) < 0.1 + 0.2 * (X["x"] > 0.5)).astype(int)
+    y = (rng.random(8000) < 0.05 + 0.1 * (X["x"] > 0.5)).astype(int)
     settings = {"epsilon": 4.0, "domain": {"x": (0, 1)}, "classes": [0, 1], "max_depth": 30}
     plain = LumberjackClassifier(**settings).fit(X, y)
     balanced = LumberjackClassifier(**settings, class_weight="balanced").fit(X, y)
