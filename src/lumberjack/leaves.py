@@ -48,8 +48,10 @@ def add_targets(rows: Any, start: Any, count: Any, target: Any) -> Any:
     """Sum of the targets in each leaf, shape (n_leaves,); private until noise is added."""
     out = np.zeros(len(start), dtype=np.int64)
     for leaf in range(len(start)):
-        for i in range(start[leaf], start[leaf] + count[leaf]):
-            out[leaf] += target[rows[i]]
+        total = 0
+        for row in rows[start[leaf] : start[leaf] + count[leaf]]:
+            total += target[row]
+        out[leaf] = total
     return out
 
 

@@ -86,7 +86,7 @@ def by_key(tree, keys, codes, features):
 def test_without_noise_it_grows_the_trees_of_the_naive_engine(n, height, threshold, weights):
     """Blocks of levels and the room of a node, against one level at a time and walks up the tree.
 
-    Few rows are shared out split by split, many go through blocks in batches.
+    Few rows go through blocks all at once, many in batches after a sample.
     """
     codes = rows(n, 11)
     features = Features.of(DOMAIN, weights)
@@ -132,8 +132,8 @@ def test_what_a_tree_costs():
     nodes, steps, tests, moves = work(100, codes)
     assert nodes / len(codes) < 0.05
     assert steps / len(codes) < 18
-    assert tests / len(codes) < 60
-    assert moves / len(codes) < 2.5
+    assert tests / len(codes) < 80
+    assert moves / len(codes) < 2.2
 
 
 def test_cost_does_not_grow_with_depth():

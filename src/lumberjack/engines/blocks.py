@@ -4,13 +4,13 @@ In: encoded rows, and nodes that wait to be split. Out: those nodes with all tha
 them, and the rows sorted by node.
 
 A block is a node and several levels below it. Splits do not depend on rows, so all rows go through the
-splits of a block in one go and then straight to their places: a tree reads the table two or three
-times, not once for each level. There are two ways through a block:
+splits of a block in one go and then straight to their places: a tree reads the table three times, not
+once for each level. Every row meets every split of the block. Most of that is in vain, but there is no
+branch in it, and it takes whole vectors of rows at a time.
 
-- *far*: rows come from memory a batch at a time, and every row of the batch meets every split of the
-  block. Most of that is in vain, but there is no branch in it and it takes whole vectors of rows at a
-  time. A sample of the rows tells beforehand which splits many rows will meet.
-- *near*: so few rows that they all fit in the cache are shared out split by split, down to the end.
+Only splits that many rows will meet are worth that. A block of so few rows that they all fit in the
+cache knows them as it goes. For more, a sample of the rows is taken through the block first; then come
+all rows, a batch at a time.
 """
 
 from typing import Any, NamedTuple
@@ -37,8 +37,8 @@ __all__ = ["Nodes", "Work", "divide", "find_room", "grow", "plant"]
 _BLOCK = 256  # splits of a block, at most
 _NEAR = 2048  # rows that fit in the cache
 _SAMPLE = 512  # of more rows, those that tell which nodes will be large
-_SEEN = 32  # of them in a node, for it to be split
-_BATCH = 256  # rows that go through a far block together
+_PARTS = 24  # a node with less than one of so many parts of a block's rows is not split in it
+_BATCH = 768  # rows that go through a block together
 
 
 class Work(NamedTuple):
@@ -51,7 +51,7 @@ class Work(NamedTuple):
     steps : int
         Splits on the ways of all rows.
     tests : int
-        Comparisons of a row with a split: in far blocks more than there are steps.
+        Comparisons of a row with a split, many of them in vain.
     moves : int
         Times that a row (its index of 4 bytes) was moved.
     """
@@ -83,25 +83,24 @@ class Nodes(NamedTuple):
 class _Block(NamedTuple):
     """The nodes of a block, numbered from 0, parents before children, and room to work in.
 
-    ``node`` is a node's number in the tree and ``above`` its parent's in the block. ``begin`` and
-    ``end`` are its rows of the sample, ``start`` and ``n_rows`` all its rows. ``first`` and ``last`` are
-    what is left to tell apart in it (``structure.narrow``), with a column for each feature. ``columns``
-    and ``batch`` have the codes of the sample and of a batch of rows, feature by feature.
+    ``node`` is a node's number in the tree and ``above`` its parent's in the block. ``start`` and
+    ``n_rows`` are its rows, at first of the sample and then all, and ``paths`` says where they go on
+    (``tree.walk``). ``first`` and ``last`` are what is left to tell apart in it (``structure.narrow``),
+    with a column for each feature. ``columns`` has the codes of the sample or of a batch, feature by
+    feature, and ``here`` the nodes where the rows of the sample are.
     """
 
     node: NDArray[np.int64]
     above: NDArray[np.int64]
-    begin: NDArray[np.int64]
-    end: NDArray[np.int64]
     start: NDArray[np.int64]
     n_rows: NDArray[np.int64]
+    at: NDArray[np.int64]
     first: NDArray[np.uint32]
     last: NDArray[np.uint32]
     paths: NDArray[np.uint32]
     columns: NDArray[np.uint32]
-    batch: NDArray[np.uint32]
     sample: NDArray[np.int32]
-    aside: NDArray[np.int32]
+    here: NDArray[np.uint16]
 
 
 def plant(root_key: np.uint64, n_rows: int) -> Nodes:
@@ -171,10 +170,12 @@ def grow(
         made, tested = _lay_out(codes, public, node, height, small, nodes, size, rows, block)
         if made == 1:
             continue
+        here = block.here
         if nodes.n_rows[node] > _NEAR:
-            tested = _share_out(codes, node, made, nodes, rows, spare, place, block, stop)
+            here, tested = place, _share_out(codes, node, made, nodes, rows, place, block, stop)
             if stop[0]:
                 break
+        _sort(nodes.start[node], made, here, rows, spare, block)
         begin = size
         size, walked = _keep(node, made, small, nodes, size, block)
         steps, tests, moves = steps + walked, tests + tested, moves + nodes.n_rows[node]
@@ -196,29 +197,28 @@ def _lay_out(
     rows: Any,
     block: Any,
 ) -> Any:
-    """Make the nodes of a block, and share out all rows (near) or a sample of them (far).
+    """Make the nodes of a block, and take a sample of its rows, or all if they are few, through it.
 
     New nodes are put behind all others for now. Returns how many nodes the block has, and how many
     comparisons were made.
     """
     sizes, categorical, chances = public
     begin, n = nodes.start[node], nodes.n_rows[node]
-    n_sample = n if n <= _NEAR else _SAMPLE
+    n_seen = n if n <= _NEAR else _SAMPLE
     # What the sample says decides what a block is, and so how fast it goes: nothing else.
-    enough = small if n_sample == n else max(small * n_sample / n, _SEEN)
-    sample, aside = block.sample, block.aside
-    for i in range(n_sample):
-        aside[i] = rows[begin + i * n // n_sample]
-    _gather(codes, aside[:n_sample], block.columns)
-    for i in range(n_sample):
-        sample[i] = i
-    block.node[0], block.begin[0], block.end[0] = node, 0, n_sample
+    enough = max(small * n_seen / n, n_seen / _PARTS)
+    for i in range(n_seen):
+        block.sample[i] = rows[begin + i * n // n_seen]
+    _gather(codes, block.sample[:n_seen], block.columns)
+    here = block.here[:n_seen]
+    here[:] = 0
+    block.node[0], block.n_rows[0] = node, n_seen
     block.first[0], block.last[0] = find_room(nodes, node, sizes, categorical)
     made, g, tests = 1, 0, 0
     while g < made:
         p = block.node[g]
         f, c, m = NO_SPLIT, 0, False
-        large = g == 0 or block.end[g] - block.begin[g] >= enough
+        large = g == 0 or block.n_rows[g] >= enough
         if large and nodes.level[p] < height and made + 2 <= len(block.node):
             if g > 0:
                 up = block.above[g]
@@ -250,26 +250,16 @@ def _lay_out(
         else:
             lay_path(block.paths, g, f, c, categorical[f], m, made)
             low, width = block.paths[g, 1], block.paths[g, 2]
-            middle = _partition(
-                block.columns[f], low, width, sample[block.begin[g] : block.end[g]], aside
-            )
-            middle += block.begin[g]
-            tests += block.end[g] - block.begin[g]
+            n_right = _take_split(block.columns[f], low, width, np.uint16(g), np.uint16(made), here)
+            tests += n_seen
             for side in (LEFT, RIGHT):
                 child = size + made - 1
                 block.node[made], block.above[made] = child, g
-                block.begin[made] = block.begin[g] if side == LEFT else middle
-                block.end[made] = middle if side == LEFT else block.end[g]
+                block.n_rows[made] = block.n_rows[g] - n_right if side == LEFT else n_right
                 nodes.key[child], nodes.up[child] = child_key(nodes.key[p], side), p
                 nodes.side[child], nodes.level[child] = side, nodes.level[p] + 1
                 made += 1
         g += 1
-    if n_sample == n:
-        for i in range(n):
-            aside[i] = rows[begin + sample[i]]
-        rows[begin : begin + n] = aside[:n]
-        for g in range(made):
-            block.start[g], block.n_rows[g] = block.begin[g], block.end[g] - block.begin[g]
     return made, tests
 
 
@@ -277,14 +267,21 @@ def _lay_out(
 def _gather(codes: Any, rows: Any, columns: Any) -> None:
     """Copy the codes of some rows, column by column: many rows are then under way from memory at once.
 
-    The last column comes first, then all others from the start: a row may lie across two cache lines.
+    The two ends of a row come first, as it may lie across two cache lines.
     """
-    n_features = codes.shape[1]
-    for i in range(n_features):
-        f = (i + n_features - 1) % n_features
-        column = columns[f]
-        for j in range(len(rows)):
-            column[j] = codes[np.uint64(rows[j]), np.uint64(f)]
+    last = codes.shape[1] - 1
+    _copy(codes, rows, np.uint64(0), np.uint64(last), columns[0], columns[last])
+    for f in range(1, last, 2):
+        _copy(codes, rows, np.uint64(f), np.uint64(f + 1), columns[f], columns[f + 1])
+
+
+@kernel
+def _copy(codes: Any, rows: Any, f: Any, g: Any, one: Any, other: Any) -> None:
+    """Two columns of some rows: going through ``rows`` costs as much as a column does."""
+    for i in range(len(rows)):
+        row = np.uint64(rows[i])
+        one[i] = codes[row, f]
+        other[i] = codes[row, g]
 
 
 @kernel
@@ -302,60 +299,59 @@ def _partition(column: Any, low: Any, width: Any, rows: Any, aside: Any) -> Any:
 
 
 @kernel
+def _take_split(column: Any, low: Any, width: Any, node: Any, left: Any, here: Any) -> Any:
+    """Rows that are at a node go to its left child, or to the one after that; how many go there."""
+    n_right = np.uint16(0)
+    for i in range(len(here)):
+        right = np.uint16(np.uint32(column[i] - low) > width)
+        at = here[i] == node
+        here[i] = np.uint16(left + right) if at else here[i]
+        n_right = np.uint16(n_right + (right if at else np.uint16(0)))
+    return n_right
+
+
+@kernel
 def _share_out(
-    codes: Any,
-    node: Any,
-    made: Any,
-    nodes: Any,
-    rows: Any,
-    spare: Any,
-    place: Any,
-    block: Any,
-    stop: Any,
+    codes: Any, node: Any, made: Any, nodes: Any, rows: Any, place: Any, block: Any, stop: Any
 ) -> Any:
-    """Take the rows of a node through its block, a batch at a time, and sort them by where they end."""
+    """Take all rows of a node through its block, a batch at a time; how many comparisons that were."""
     begin, n = nodes.start[node], nodes.n_rows[node]
-    paths, n_rows, start = block.paths, block.n_rows, block.start
-    n_splits = 0
+    paths, n_rows = block.paths, block.n_rows
+    n_rows[0], n_rows[1:made] = n, 0
     for done in range(0, n, _BATCH):
         if stop[0]:
-            return 0
+            break
         end = min(done + _BATCH, n)
-        _gather(codes, rows[begin + done : begin + end], block.batch)
-        here, n_splits = place[done:end], 0
+        _gather(codes, rows[begin + done : begin + end], block.columns)
+        here = place[done:end]
         here[:] = 0
         for g in range(made):
             if paths[g, 3] != g:
                 f, low, width, left = paths[g]
-                _take_split(block.batch[f], low, width, np.uint16(g), np.uint16(left), here)
-                n_splits += 1
-    n_rows[:made] = 0
-    for i in range(n):
-        n_rows[place[i]] += 1
-    for g in range(made - 1, 0, -1):
-        n_rows[block.above[g]] += n_rows[g]
-    # A node's rows are its left child's, then its right child's.
-    start[0] = 0
+                n_rows[left + 1] += _take_split(
+                    block.columns[f], low, width, np.uint16(g), np.uint16(left), here
+                )
     for g in range(made):
         left = paths[g, 3]
         if left != g:
-            start[left], start[left + 1] = start[g], start[g] + n_rows[left]
-    at = block.begin  # of use no more
-    at[:made] = start[:made]
+            n_rows[left] = n_rows[g] - n_rows[left + 1]
+    return n * (made // 2)
+
+
+@kernel
+def _sort(begin: Any, made: Any, place: Any, rows: Any, spare: Any, block: Any) -> None:
+    """Sort the rows of a block by where they end: those of a left child before those of the right."""
+    n, start, at = block.n_rows[0], block.start, block.at
+    start[0] = 0
+    for g in range(made):
+        at[g], left = start[g], block.paths[g, 3]
+        if left != g:
+            start[left], start[left + 1] = start[g], start[g] + block.n_rows[left]
     for i in range(n):
         g = place[i]
         spare[at[g]] = rows[begin + i]
         at[g] += 1
     rows[begin : begin + n] = spare[:n]
-    return n * n_splits
-
-
-@kernel
-def _take_split(column: Any, low: Any, width: Any, node: Any, left: Any, here: Any) -> None:
-    """Rows that are at a node go to its left child, or to the one after that."""
-    for i in range(len(here)):
-        right = np.uint16(np.uint32(column[i] - low) > width)
-        here[i] = np.uint16(left + right) if here[i] == node else here[i]
 
 
 @kernel
@@ -430,14 +426,12 @@ def _new_block(n_features: Any) -> Any:
         np.empty(n, dtype=np.int64),
         np.empty(n, dtype=np.int64),
         np.empty(n, dtype=np.int64),
-        np.empty(n, dtype=np.int64),
         np.empty((n, n_features), dtype=np.uint32),
         np.empty((n, n_features), dtype=np.uint32),
         np.empty((n, 4), dtype=np.uint32),
         np.empty((n_features, _NEAR), dtype=np.uint32),
-        np.empty((n_features, _BATCH), dtype=np.uint32),
         np.empty(_NEAR, dtype=np.int32),
-        np.empty(_NEAR, dtype=np.int32),
+        np.empty(_NEAR, dtype=np.uint16),
     )
 
 
