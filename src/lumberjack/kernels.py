@@ -1,6 +1,8 @@
 """How hot loops are compiled: Numba, without the GIL, cached on disk where a folder is writable."""
 
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -8,8 +10,26 @@ import numba
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def _digest_of_sources() -> str:
+    """Tells one version of the package from another, by all of its code."""
+    folder = Path(__file__).parent
+    digest = hashlib.blake2b(digest_size=6)
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+_SOURCES = _digest_of_sources()
+
+
 def kernel(function: F) -> F:
-    """Compile ``function`` on first use; keep the machine code on disk if that is possible."""
+    """Compile ``function`` on first use; keep the machine code on disk if that is possible.
+
+    Kernels contain the kernels that they call, of other files too, but Numba looks only at the file of
+    ``function`` to see whether what it kept is outdated: after an upgrade it could go on with old noise.
+    So the name under which it keeps the code says of which sources it is.
+    """
+    function.__qualname__ += f"-{_SOURCES}"
     try:
         return cast(F, numba.njit(cache=True, nogil=True)(function))
     except RuntimeError:  # Numba finds no writable place for its cache, and says so at import

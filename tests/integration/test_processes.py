@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 from joblib import Parallel, delayed
 
+import lumberjack
 from lumberjack import LumberjackClassifier
 from lumberjack.datasets import make_toy
 
@@ -93,6 +95,29 @@ def test_without_a_place_for_the_cache():
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[[1073741824]]"
+
+
+def test_machine_code_that_was_kept_is_not_used_after_a_change_in_another_file(tmp_path):
+    """As after an upgrade: ``tree.lay_path`` contains ``structure.interval``, of another file."""
+    copy = tmp_path / "lumberjack"
+    shutil.copytree(Path(lumberjack.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    code = """
+        import numpy as np
+        from lumberjack.tree import lay_path
+        paths = np.zeros((1, 4), dtype=np.uint32)
+        lay_path(paths, 0, 2, 7, True, False, 1)
+        print(paths[0])
+    """
+    here = {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    before = run(code, **here)
+    changed = copy / "structure.py"
+    old = "return np.uint32(cut), np.uint32(0)"
+    assert old in changed.read_text("utf-8")
+    text = changed.read_text("utf-8").replace(old, "return np.uint32(cut), np.uint32(5)")
+    changed.write_text(text, "utf-8")
+    after = run(code, **here)
+    assert before.stdout.strip() == "[2 7 0 1]", before.stderr
+    assert after.stdout.strip() == "[2 7 5 1]", after.stderr
 
 
 PLAIN = """
