@@ -60,10 +60,13 @@ class Results:
         private = SYSTEMS[system].claim != "none"
         return self.of(dataset, system, settings, epsilon if private else None)
 
-    def environments(self, key: str) -> list[str]:
-        """Distinct commits, versions or machines of the results."""
-        found = {r["environment"][key] for r in self.cells.values() if "environment" in r}
-        return sorted(found)
+    def environments(self, key: str) -> dict[str, list[str]]:
+        """Distinct commits, versions or machines of the results, and the systems that ran there."""
+        found: dict[str, set[str]] = {}
+        for cell, result in self.cells.items():
+            if "environment" in result:
+                found.setdefault(result["environment"][key], set()).add(cell.system)
+        return {place: sorted(found[place]) for place in sorted(found)}
 
 
 def mean_and_spread(found: list[dict], key: str) -> tuple[float, float, int] | None:
@@ -314,14 +317,16 @@ def _opening(results: Results) -> list[str]:
         f"Mean ± standard deviation over {REPETITIONS} repetitions (a number in brackets: fewer), each "
         "with its own stratified 80-10-10 split and new noise; δ = 10⁻⁶ where there is one. Lumberjack "
         "is never tuned.",
-        "\n".join(
-            [
-                f"- commit: {'; '.join(results.environments('commit')) or '–'}",
-                f"- versions: {'; '.join(results.environments('versions')) or '–'}",
-                f"- machine: {'; '.join(results.environments('machine')) or '–'}",
-            ]
-        ),
+        "\n".join(f"- {key}: {_places(results, key)}" for key in ("commit", "versions", "machine")),
     ]
+
+
+def _places(results: Results, key: str) -> str:
+    """Where results were made; where in several, which systems in which."""
+    found = results.environments(key)
+    if len(found) > 1:
+        return "; ".join(f"{place} ({', '.join(systems)})" for place, systems in found.items())
+    return next(iter(found), "–")
 
 
 def _limits(results: Results) -> str:

@@ -12,7 +12,17 @@ from benchmarks.runner import path_of
 pytest.importorskip("matplotlib")
 
 
-def put(folder, system, accuracies, epsilon=1.0, dataset="adult", settings=(), status="done", **more):
+def put(
+    folder,
+    system,
+    accuracies,
+    epsilon=1.0,
+    dataset="adult",
+    settings=(),
+    status="done",
+    commit="abc1234",
+    **more,
+):
     if system == "paper":
         settings = (("n_estimators", 30),)
     for repetition, accuracy in enumerate(accuracies):
@@ -25,7 +35,7 @@ def put(folder, system, accuracies, epsilon=1.0, dataset="adult", settings=(), s
             **(measured if status == "done" else {}),
             **more,
         }
-        found["environment"] = {"commit": "abc1234", "versions": "numpy 2", "machine": "a processor"}
+        found["environment"] = {"commit": commit, "versions": "numpy 2", "machine": "a processor"}
         write(path_of(folder, cell), found)
 
 
@@ -65,6 +75,14 @@ def test_means_and_deviations_are_right(tmp_path):
     for name in ("accuracy", "auc", "costs"):
         assert f"results/{name}.png" in text
         assert (tmp_path / "docs" / "results" / f"{name}.png").stat().st_size > 10_000
+
+
+def test_it_is_said_which_system_ran_at_which_commit(tmp_path):
+    put(tmp_path, "lumberjack", [0.8])
+    put(tmp_path, "paper", [0.8])
+    put(tmp_path, "snr", [0.8], commit="def5678")
+    text = page(tmp_path)
+    assert "- commit: abc1234 (lumberjack, paper); def5678 (snr)\n- versions: numpy 2\n" in text
 
 
 def test_what_is_missing_says_why(tmp_path):
