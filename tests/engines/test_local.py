@@ -101,6 +101,21 @@ def test_without_noise_it_grows_the_trees_of_the_naive_engine(n, height, thresho
             np.testing.assert_array_equal(fast_one, slow_one)
 
 
+@pytest.mark.parametrize("n_features", [1, 2, 4, 7])
+def test_any_number_of_features_is_read_whole(n_features):
+    """Columns are fetched in pairs; none may be forgotten, whether their number is odd or even."""
+    domain = Domain({f"c{i}": (0, 1) for i in range(n_features)})
+    codes = domain.encode(np.random.default_rng(n_features).beta(0.5, 3, (5000, n_features)))
+    features = Features.of(domain)
+    for key in root_keys(n_features, 2):
+        tree, leaves, _ = prune(codes, features, key, 30, Exact(40), Bits())
+        where = np.empty(len(codes), dtype=np.int64)
+        for leaf, (start, count) in enumerate(zip(leaves.start, leaves.count, strict=True)):
+            where[leaves.rows[start : start + count]] = leaf
+        np.testing.assert_array_equal(where, tree.apply(codes, features.categorical))
+        assert set(tree.feature) - {LEAF} == set(range(n_features))
+
+
 def test_rows_of_a_leaf_are_those_that_reach_it():
     codes, features = rows(3000, 5), Features.of(DOMAIN)
     tree, leaves, _ = prune(codes, features, root_keys(2, 1)[0], 30, Exact(40), Bits())
