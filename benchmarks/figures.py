@@ -84,8 +84,9 @@ def _comparison(results, key: str, label: str, path: Path) -> bool:
                 wide = 2.2 if name == "lumberjack" else 1.2
                 axis.errorbar(*zip(*points, strict=True), marker="o", ms=3, capsize=2, lw=wide, **style)
         if key == "accuracy" and "majority" in results.data.get(dataset, {}):
-            share = results.data[dataset]["majority"] / 100
-            axis.axhline(share, color="#DDDDDD", label="majority class", zorder=0)
+            share, (low, high) = results.data[dataset]["majority"] / 100, axis.get_ylim()
+            if share > low - (high - low) / 2:  # a line far below would press all others together
+                axis.axhline(share, color="#DDDDDD", label="majority class", zorder=0)
         axis.set_xscale("log", base=2)
         axis.set_xticks(EPSILONS, [f"{e:g}" for e in EPSILONS])
         axis.set_title(title_of(results, dataset), fontsize=9)
