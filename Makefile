@@ -53,6 +53,7 @@ format: $(VENV)/test.stamp
 
 clean:
 	rm -rf $(VENV) .venv-oldest .venv-bench out build dist
+	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 # The oldest versions that pyproject.toml declares, in an environment of their own.
 OLDEST := .venv-oldest

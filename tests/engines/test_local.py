@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from lumberjack import Domain, plan
+from lumberjack.engines.blocks import grow, plant
 from lumberjack.engines.local import prune
 from lumberjack.noise import Bits, ThresholdCoin
-from lumberjack.structure import Features, root_keys
+from lumberjack.structure import NO_SPLIT, Features, root_keys
 from lumberjack.thinning import Thinning
 from lumberjack.tree import LEAF
 
@@ -80,7 +81,16 @@ def by_key(tree, keys, codes, features):
 
 @pytest.mark.parametrize(
     ("n", "height", "threshold"),
-    [(1500, 1, 10), (1500, 7, 3), (1500, 30, 0), (1500, 40, 60), (1500, 150, 30), (30_000, 40, 100)],
+    [
+        (1500, 1, 10),
+        (1500, 7, 3),
+        (1500, 30, 0),
+        (1500, 40, 60),
+        (1500, 150, 30),
+        (2048, 40, 30),  # the most that go through a block all at once
+        (2049, 40, 30),
+        (30_000, 40, 100),
+    ],
 )
 @pytest.mark.parametrize("weights", [None, [1.0, 5.0, 0.5]])
 def test_without_noise_it_grows_the_trees_of_the_naive_engine(n, height, threshold, weights):
@@ -149,6 +159,24 @@ def test_what_a_tree_costs():
     assert steps / len(codes) < 18
     assert tests / len(codes) < 80
     assert moves / len(codes) < 2.2
+
+
+@pytest.mark.parametrize("n", [1500, 2049, 20_000])
+@pytest.mark.parametrize("small", [1, 40, 300, 900])
+def test_costs_are_counted_right(n, small):
+    """A row takes a step at every split of its way, and is compared with all of these at least."""
+    codes, features = rows(n, 4), Features.of(DOMAIN)
+    public = (features.sizes, features.categorical, features.chances)
+    root, order = np.zeros(1, dtype=np.int64), np.arange(n, dtype=np.int32)
+    never = np.zeros(1, dtype=np.bool_)
+    nodes, size, steps, tests, moves = grow(
+        codes, public, plant(root_keys(n, 1)[0], n), 1, root, 30, small, order, never
+    )
+    split = nodes.feature[:size] != NO_SPLIT
+    assert split.sum() > 1
+    assert steps == nodes.n_rows[:size][split].sum()
+    assert tests >= steps
+    assert moves >= n
 
 
 def test_cost_does_not_grow_with_depth():

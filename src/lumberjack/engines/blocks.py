@@ -9,8 +9,8 @@ once for each level. Every row meets every split of the block. Most of that is i
 branch in it, and it takes whole vectors of rows at a time.
 
 Only splits that many rows will meet are worth that. A block of so few rows that they all fit in the
-cache knows them as it goes. For more, a sample of the rows is taken through the block first; then come
-all rows, a batch at a time.
+cache counts them all while it is laid out. For more rows a sample is counted instead; then all of them
+go through the block, a batch at a time.
 """
 
 from typing import Any, NamedTuple
@@ -39,6 +39,7 @@ _NEAR = 2048  # rows that fit in the cache
 _SAMPLE = 512  # of more rows, those that tell which nodes will be large
 _PARTS = 24  # a node with less than one of so many parts of a block's rows is not split in it
 _BATCH = 768  # rows that go through a block together
+assert max(_SAMPLE, _BATCH) <= _NEAR < 2**16  # they share room, and are counted in 16 bits
 
 
 class Work(NamedTuple):
@@ -83,11 +84,12 @@ class Nodes(NamedTuple):
 class _Block(NamedTuple):
     """The nodes of a block, numbered from 0, parents before children, and room to work in.
 
-    ``node`` is a node's number in the tree and ``above`` its parent's in the block. ``start`` and
-    ``n_rows`` are its rows, at first of the sample and then all, and ``paths`` says where they go on
-    (``tree.walk``). ``first`` and ``last`` are what is left to tell apart in it (``structure.narrow``),
-    with a column for each feature. ``columns`` has the codes of the sample or of a batch, feature by
-    feature, and ``here`` the nodes where the rows of the sample are.
+    ``node`` is a node's number in the tree and ``above`` its parent's in the block. ``n_rows`` counts
+    its rows, at first of the sample and then all; ``start`` is where they begin, ``at`` where the next
+    one goes, and ``paths`` says how they go on (``tree.walk``). ``first`` and ``last`` are what is left
+    to tell apart in it (``structure.narrow``), with a column for each feature. ``sample`` are rows,
+    ``here`` the nodes where they are, and ``columns`` the codes of the sample or of a batch, feature by
+    feature.
     """
 
     node: NDArray[np.int64]
@@ -172,7 +174,8 @@ def grow(
             continue
         here = block.here
         if nodes.n_rows[node] > _NEAR:
-            here, tested = place, _share_out(codes, node, made, nodes, rows, place, block, stop)
+            here = place
+            tested += _share_out(codes, node, made, nodes, rows, place, block, stop)
             if stop[0]:
                 break
         _sort(nodes.start[node], made, here, rows, spare, block)
@@ -267,7 +270,7 @@ def _lay_out(
 def _gather(codes: Any, rows: Any, columns: Any) -> None:
     """Copy the codes of some rows, column by column: many rows are then under way from memory at once.
 
-    The two ends of a row come first, as it may lie across two cache lines.
+    The two ends of a row come first: up to 17 features lie in two cache lines, at most.
     """
     last = codes.shape[1] - 1
     _copy(codes, rows, np.uint64(0), np.uint64(last), columns[0], columns[last])
@@ -282,20 +285,6 @@ def _copy(codes: Any, rows: Any, f: Any, g: Any, one: Any, other: Any) -> None:
         row = np.uint64(rows[i])
         one[i] = codes[row, f]
         other[i] = codes[row, g]
-
-
-@kernel
-def _partition(column: Any, low: Any, width: Any, rows: Any, aside: Any) -> Any:
-    """Left rows to the front, right rows to the end, and no branch to mispredict; how many go left."""
-    n_left, n_right = 0, 0
-    for i in range(len(rows)):
-        row = rows[i]
-        right = np.uint32(column[np.uint64(row)] - low) > width
-        rows[n_left] = aside[n_right] = row
-        n_left, n_right = n_left + (not right), n_right + right
-    for i in range(n_right):
-        rows[n_left + i] = aside[i]
-    return n_left
 
 
 @kernel
@@ -374,7 +363,7 @@ def _keep(node: Any, made: Any, small: Any, nodes: Any, size: Any, block: Any) -
         nodes.feature[size] = nodes.feature[old] if n >= small else NO_SPLIT
         nodes.cut[size] = nodes.cut[old]
         nodes.missing_left[size] = nodes.missing_left[old]
-        if block.paths[g, 3] != g:
+        if nodes.feature[size] != NO_SPLIT:
             walked += n
         size += 1
     return size, walked
@@ -418,11 +407,25 @@ def divide(codes: Any, public: Any, node: Any, split: Any, nodes: Any, size: Any
 
 
 @kernel
+def _partition(column: Any, low: Any, width: Any, rows: Any, aside: Any) -> Any:
+    """Left rows to the front, right rows to the end, and no branch to mispredict; how many go left."""
+    n_left, n_right = 0, 0
+    for i in range(len(rows)):
+        row = rows[i]
+        right = np.uint32(column[np.uint64(row)] - low) > width
+        rows[n_left] = aside[n_right] = row
+        n_left, n_right = n_left + (not right), n_right + right
+    for i in range(n_right):
+        rows[n_left + i] = aside[i]
+    return n_left
+
+
+@kernel
 def _new_block(n_features: Any) -> Any:
     n = 2 * _BLOCK
     return _Block(
         np.empty(n, dtype=np.int64),
-        np.zeros(n, dtype=np.int64),
+        np.empty(n, dtype=np.int64),
         np.empty(n, dtype=np.int64),
         np.empty(n, dtype=np.int64),
         np.empty(n, dtype=np.int64),
