@@ -83,8 +83,9 @@ class PaperLumberjack(Lumberjack):
 class Diffprivlib(Baseline):
     """IBM's DP random forest, the real package, tuned on the validation split as the paper does.
 
-    Tuning: the depth with 10 trees, then the number of trees at that depth; the paper does not pay for
-    it, and neither is it paid for here. Categories go in as ordinal codes.
+    Tuning: the depth with 5 trees, then 10, 20 and 30 trees at that depth, as long as more help; the
+    paper does not pay for it, and neither is it paid for here. Categories go in as ordinal codes. A tree
+    of depth 17 takes seconds, whatever the data, as all of its 262,143 nodes are made and checked.
 
     Claim: epsilon-DP **with a reserve**. Rows go to trees by position, ``i // (n / k)``, so that adding
     one row moves others between trees, and one more row can change the labels of several trees: the
@@ -96,9 +97,10 @@ class Diffprivlib(Baseline):
     claim = "reserve"
     reason = "holds if the number of rows is public; tuning is not paid for"
     settings = "tuned: 5 … 30 trees, depth 5 … 17"
+    version = 2
     needs = "diffprivlib"
     DEPTHS = (5, 9, 13, 15, 17)
-    TREES = (10, 5, 15, 20, 30)
+    TREES = (5, 10, 20, 30)
 
     def __init__(self, depths=DEPTHS, trees=TREES):
         self.depths, self.trees = depths, trees
@@ -115,9 +117,11 @@ class Diffprivlib(Baseline):
         best = None
         for depth in self.depths:
             best = max(filter(None, (best, score(depth, self.trees[0]))), key=lambda found: found[0])
-        depth = best[2][0]
         for trees in self.trees[1:]:
-            best = max(best, score(depth, trees), key=lambda found: found[0])
+            found = score(best[2][0], trees)
+            if found[0] <= best[0]:
+                break
+            best = found
         _, self.model, self.chosen = best
 
     def _make(self, depth, trees, epsilon, rng):
