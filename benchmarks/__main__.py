@@ -1,11 +1,11 @@
-"""The paper's experiments from the command line: ``python -m benchmarks run`` and ``... report``."""
+"""The paper's experiments from the command line: ``python -m benchmarks run``, report and restore."""
 
 import argparse
 import os
 import sys
 from pathlib import Path
 
-from benchmarks import protocol, report, runner
+from benchmarks import archive, protocol, report, runner
 from benchmarks.baselines import SYSTEMS, installed
 from benchmarks.cell import data_path, write
 
@@ -34,7 +34,11 @@ def _parser() -> argparse.ArgumentParser:
     write = commands.add_parser("report", help="tables and figures of what is finished")
     write.add_argument("--output", type=Path, default=Path("docs"), help="folder of results.md")
     write.add_argument("--rows", type=int, help="report a trial on so many rows")
-    for command in (run, write):
+    restore = commands.add_parser("restore", help="go on from the published results")
+    restore.add_argument(
+        "--archive", type=Path, default=Path("docs/results") / archive.NAME, help="file of a report"
+    )
+    for command in (run, write, restore):
         command.add_argument("--folder", type=Path, default=Path("out/bench"), help="where results are")
     return parser
 
@@ -71,6 +75,9 @@ def main(words=None) -> int:
     given = _parser().parse_args(words)
     if given.command == "report":
         print(report.write(given.folder, given.output, given.rows))
+        return 0
+    if given.command == "restore":
+        print(f"{given.folder}: {archive.unpack(given.archive, given.folder)} results restored")
         return 0
     if given.ablation is None:
         datasets = _available(given.dataset, given.folder, given.rows)

@@ -1,6 +1,6 @@
-"""Tables and figures from finished cells: ``docs/results.md`` and the PNG files beside it.
+"""Tables and figures from finished cells: ``docs/results.md`` and the files beside it.
 
-In: a folder of results. Out: Markdown and figures, generated and never written by hand.
+In: a folder of results. Out: Markdown, figures and an archive, generated and never written by hand.
 """
 
 import json
@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import figures
+from benchmarks import archive, figures
 from benchmarks.baselines import SYSTEMS
 from benchmarks.cell import data_path, is_current
 from benchmarks.protocol import ABLATED, ABLATIONS, DATA, EPSILONS, LIMIT, REPETITIONS, Cell
+from benchmarks.runner import path_of
 
 OURS = ("lumberjack", "paper")
 CLAIMS = {
@@ -43,6 +44,11 @@ class Results:
                 self.cells[cell] = found
             else:
                 self.outdated += 1
+
+    def by_file(self) -> dict[Path, dict]:
+        """All that the page is made of, by the names of the files in a folder of results."""
+        data = {data_path(Path(), name, self.rows): found for name, found in self.data.items()}
+        return data | {path_of(Path(), cell): found for cell, found in self.cells.items()}
 
     @property
     def datasets(self) -> list[str]:
@@ -266,6 +272,7 @@ def write(folder: Path, output: Path, rows: int | None = None) -> str:
     pictures = output / "results"
     pictures.mkdir(parents=True, exist_ok=True)
     drawn = figures.draw_all(results, pictures)
+    archive.pack(results.by_file(), pictures / archive.NAME)
     page = output / "results.md"
     page.write_text("\n\n".join(_page(results, drawn)) + "\n", "utf-8")
     outdated = f", {results.outdated} outdated ones left out" if results.outdated else ""
@@ -317,6 +324,8 @@ def _opening(results: Results) -> list[str]:
         f"Mean ± standard deviation over {REPETITIONS} repetitions (a number in brackets: fewer), each "
         "with its own stratified 80-10-10 split and new noise; δ = 10⁻⁶ where there is one. Lumberjack "
         "is never tuned.",
+        f"All {len(results.cells):,} results are in [one file](results/{archive.NAME}), a line of JSON "
+        "each; `python -m benchmarks restore` unpacks it, and `make bench` then goes on from there.",
         "\n".join(f"- {key}: {_places(results, key)}" for key in ("commit", "versions", "machine")),
     ]
 

@@ -1,10 +1,12 @@
 """The results page from made-up cells whose numbers are known."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from benchmarks import report
+from benchmarks import archive, report
+from benchmarks.__main__ import main
 from benchmarks.cell import opening, write
 from benchmarks.protocol import EPSILONS, Cell
 from benchmarks.runner import path_of
@@ -179,3 +181,28 @@ def test_trials_and_results_do_not_mix(tmp_path):
     assert len(report.Results(tmp_path).cells) == 1
     report.write(tmp_path, tmp_path / "docs", rows=100)
     assert "A trial on 100 rows" in (tmp_path / "docs" / "results.md").read_text("utf-8")
+
+
+def test_published_results_give_the_same_page_elsewhere(tmp_path, capsys):
+    put_data(tmp_path)
+    put(tmp_path, "lumberjack", [0.80, 0.82])
+    put(tmp_path, "snr", [0.7], status="cut off", limit=900.0)
+    text, published = page(tmp_path), tmp_path / "docs" / "results" / archive.NAME
+    elsewhere = tmp_path / "elsewhere"
+    put(elsewhere, "lumberjack", [0.9])  # what is there already stays
+    words = ["restore", "--archive", str(published), "--folder", str(elsewhere)]
+    assert main(words) == 0
+    assert "3 results restored" in capsys.readouterr().out  # of 4: data, two cells and a cut-off
+    again = page(elsewhere)
+    assert row(again, "lumberjack", "## Accuracy").split(" | ")[2] == "0.8600 ± 0.0566 (2)"
+    path_of(elsewhere, Cell("adult", "lumberjack", (), 1.0, 0)).unlink()
+    assert main(words) == 0
+    assert page(elsewhere) == text
+    assert (elsewhere / "docs" / "results" / archive.NAME).read_bytes() == published.read_bytes()
+
+
+def test_an_archive_writes_nowhere_else(tmp_path):
+    archive.pack({Path("../outside.json"): {}}, tmp_path / "bad.gz")
+    with pytest.raises(ValueError, match="not an archive"):
+        archive.unpack(tmp_path / "bad.gz", tmp_path / "inside")
+    assert not (tmp_path / "outside.json").exists()
