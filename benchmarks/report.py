@@ -4,6 +4,7 @@ In: a folder of results. Out: Markdown, figures and an archive, generated and ne
 """
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from benchmarks.protocol import ABLATED, ABLATIONS, DATA, EPSILONS, LIMIT, REPET
 from benchmarks.runner import path_of
 
 OURS = ("lumberjack", "paper")
+ORDERS = ("default ≥ `paper()`", "`paper()` ≥ best other", "default ≥ best other")
 CLAIMS = {
     "proved": "holds",
     "reserve": "holds with a reserve",
@@ -158,10 +160,9 @@ def order_verdict(better, worse) -> str:
     return f"within one s.d. ({gap:.4f})" if -gap <= spread else f"**no** ({gap:.4f})"
 
 
-def order_table(results: Results) -> str:
-    """Is default Lumberjack >= paper() >= every private baseline?"""
+def orders(results: Results) -> Iterator[tuple[str, float, str, list[str]]]:
+    """For each data set and epsilon the best other private system, and whether each order holds."""
     others = [n for n, s in SYSTEMS.items() if s.claim != "none" and n not in OURS]
-    rows = []
     for dataset in results.datasets:
         for epsilon in EPSILONS:
             default, paper = (
@@ -173,25 +174,28 @@ def order_table(results: Results) -> str:
                 continue
             best = max(found, key=lambda n: found[n][0], default=None)
             rest = f"{best}, {found[best][0]:.4f}" if best else "–"
-            rows.append(
-                [
-                    title_of(results, dataset),
-                    f"{epsilon:g}",
-                    order_verdict(default, paper),
-                    rest,
-                    order_verdict(paper, found.get(best)),
-                    order_verdict(default, found.get(best)),
-                ]
-            )
-    head = [
-        "data",
-        "ε",
-        "default ≥ paper()",
-        "best other",
-        "paper() ≥ best other",
-        "default ≥ best other",
+            pairs = ((default, paper), (paper, found.get(best)), (default, found.get(best)))
+            yield dataset, epsilon, rest, [order_verdict(*pair) for pair in pairs]
+
+
+def order_table(results: Results) -> str:
+    """Is default Lumberjack >= paper() >= every private baseline?"""
+    rows = [
+        [title_of(results, dataset), f"{epsilon:g}", verdicts[0], rest, *verdicts[1:]]
+        for dataset, epsilon, rest, verdicts in orders(results)
     ]
+    head = ["data", "ε", ORDERS[0], "best other", *ORDERS[1:]]
     return table(head, rows)
+
+
+def order_sentences(results: Results) -> str:
+    """How often each order holds."""
+    said = []
+    for i, order in enumerate(ORDERS):
+        each = [verdicts[i] for *_, verdicts in orders(results) if verdicts[i] != "–"]
+        held, close = (sum(v.startswith(start) for v in each) for start in ("yes", "within"))
+        said.append(f"{order}: {held} of {len(each)}, {close} more within one standard deviation")
+    return "; ".join(said) + "."
 
 
 def size(n: float) -> str:
@@ -293,6 +297,7 @@ def _page(results: Results, drawn: set[str]) -> list[str]:
         "Default Lumberjack ≥ `paper()` ≥ every other private system, in mean accuracy, within one "
         "standard deviation (the larger of the two): *yes* where the mean is at least as large, *no* "
         "where it is smaller by more.",
+        order_sentences(results),
         order_table(results),
         "## Time, memory and size",
         "Processor time at ε = 1, one thread. Fitting includes tuning where there is any; memory is "

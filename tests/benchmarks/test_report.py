@@ -114,6 +114,9 @@ def test_the_order_is_checked_and_said(tmp_path):
     assert half[1:] == ["0.5", "yes (+0.0100)", "snr, 0.8300", "yes (+0.0100)", "yes (+0.0200) |"]
     assert one[2] == "within one s.d. (-0.0100)"
     assert one[3:] == ["smooth, 0.9000", "**no** (-0.0400)", "**no** (-0.0500) |"]
+    said = "default ≥ `paper()`: 1 of 2, 1 more within one standard deviation; "
+    said += "`paper()` ≥ best other: 1 of 2, 0 more within one standard deviation; "
+    assert said in part
 
 
 def test_data_sets_are_checked_against_the_paper_and_samples_named(tmp_path):
