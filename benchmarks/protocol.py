@@ -6,6 +6,7 @@ in common. A finished one is run again only when the ``identity`` of its system 
 """
 
 import functools
+import inspect
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -15,6 +16,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from benchmarks.baselines import SYSTEMS, Baseline, HeavyHitterForest
+from lumberjack import LumberjackClassifier
 from lumberjack.datasets import SampleWarning, fetch_acs, fetch_adult
 from lumberjack.domain import Categorical
 
@@ -142,13 +144,20 @@ class Ablation:
     logarithmic: bool = True
 
 
+def _settings(system: str, given: dict[str, Any]) -> Settings:
+    """Without what is the default anyway, so that studies share such cells."""
+    kind = HeavyHitterForest if system == "heavy-hitters" else LumberjackClassifier
+    default = inspect.signature(kind).parameters
+    return tuple((k, v) for k, v in given.items() if v != default[k].default)
+
+
 def _over_epsilon(label, system="lumberjack", **settings):
-    return Line(label, tuple((e, system, tuple(settings.items()), e) for e in EPSILONS))
+    return Line(label, tuple((e, system, _settings(system, settings), e) for e in EPSILONS))
 
 
-def _over(name, values, label="default", system="lumberjack", key=None, **settings):
-    points = tuple((v, system, ((key or name, v), *settings.items()), 1.0) for v in values)
-    return Line(label, points)
+def _over(name, values, label="default", system="lumberjack", **settings):
+    points = ((v, system, _settings(system, {name: v, **settings}), 1.0) for v in values)
+    return Line(label, tuple(points))
 
 
 TREES = (5, 10, 20, 40, 80)

@@ -73,15 +73,25 @@ def test_the_protocol_is_the_papers():
 
 def test_every_ablation_asked_for_is_there():
     points = {n: [p for line in a.lines for p in line.points] for n, a in protocol.ABLATIONS.items()}
-    assert {dict(p[2])["method"] for p in points["heavy-hitters"]} == {"sparse", "two-sided", "top-down"}
-    assert {dict(p[2])["accounting"] for p in points["accounting"]} == {"joint", "paper"}
+    methods = {protocol.make_system(*p[1:3]).method for p in points["heavy-hitters"]}
+    assert methods == {"sparse", "two-sided", "top-down"}
+
+    def given(name, key):
+        return {getattr(protocol.make_system(*p[1:3])._make(1.0), key) for p in points[name]}
+
+    assert given("accounting", "accounting") == {"joint", "paper"}
     assert {p[0] for p in points["depth"]} >= {10, 1000}
-    assert {dict(p[2])["splits"] for p in points["splits"]} == {"guided", "random"}
+    assert given("trees", "n_estimators") == set(protocol.TREES)
+    assert given("splits", "splits") == {"guided", "random"}
     assert set(points) == {"heavy-hitters", "accounting", "trees", "depth", "share", "leaf", "splits"}
     for name in points:
         for c in protocol.ablation_cells([name], ["adult"], 1):
             protocol.make_system(c.system, c.settings)
             assert Cell.from_dict(json.loads(json.dumps(c.to_dict()))) == c
+    shared = set(protocol.ablation_cells(["splits", "trees"])) & set(
+        protocol.paper_cells(protocol.ABLATED, ["lumberjack"])
+    )
+    assert len(shared) == 2 * 5 * 5  # the default at every epsilon is run once for all studies
 
 
 def test_the_split_is_80_10_10_stratified_and_another_each_time():
