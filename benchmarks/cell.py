@@ -22,7 +22,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks import environment
 from benchmarks.baselines import SYSTEMS, installed
-from benchmarks.protocol import Cell, identity, load, make_system, split
+from benchmarks.protocol import Cell, fingerprint, identity, load, make_system, split
 from lumberjack.files import open_to_write
 
 
@@ -37,9 +37,9 @@ def data_path(folder: Path, dataset: str, rows: int | None) -> Path:
 
 
 def is_current(found: dict[str, Any], cell: Cell, data: dict[str, Any]) -> bool:
-    """Whether a result is this cell's, of its system as it is now and of as many rows as there are."""
-    same_rows = found.get("rows", data.get("rows")) == data.get("rows", found.get("rows"))
-    return same_rows and opening(cell).items() <= found.items()
+    """Whether a result is this cell's, of its system as it is now and of the data as they are."""
+    same = all(found.get(k, data.get(k)) == data.get(k, found.get(k)) for k in ("rows", "digest"))
+    return same and opening(cell).items() <= found.items()
 
 
 def run(cell: Cell) -> dict[str, Any]:
@@ -55,8 +55,7 @@ def run(cell: Cell) -> dict[str, Any]:
     # The system's own randomness, never Lumberjack's noise: that comes from the operating system.
     rng = np.random.default_rng([cell.repetition, zlib.crc32(cell.name.encode())])
     model = make_system(cell.system, cell.settings)
-    if model.compiled:
-        _warm_up(cell, train, domain, classes, rng)
+    _warm_up(cell, train, domain, classes)
     before = _reset_peak()
     begin = time.process_time()
     model.fit(*train, domain, classes, cell.epsilon, rng, tune)
@@ -79,16 +78,19 @@ def run(cell: Cell) -> dict[str, Any]:
         "peak_bytes": max(peak, 0),
         "model_bytes": len(pickle.dumps(model)),
         "rows": len(y),
+        "digest": fingerprint(X, y, domain),
         "chosen": getattr(model, "chosen", None),  # by tuning
         "seconds": time.monotonic() - started,
         "cpu_seconds": time.process_time(),  # all of the process, imports included
     }
 
 
-def _warm_up(cell: Cell, train, domain, classes, rng) -> None:
-    """A small fit that compiles what has to be compiled, so that the real one is not timed with it."""
-    X, y = (part[:200] for part in train)
-    make_system(cell.system, cell.settings).fit(X, y, domain, classes, cell.epsilon, rng).predict(X)
+def _warm_up(cell: Cell, train, domain, classes) -> None:
+    """A small fit that imports and compiles what it needs, so that the real one is not timed with it."""
+    X, y = few = tuple(part[:200] for part in train)
+    trial = make_system(cell.system, cell.settings).trial
+    model = make_system(cell.system, tuple({**dict(cell.settings), **trial}.items()))
+    model.fit(X, y, domain, classes, cell.epsilon, np.random.default_rng(0), few).predict(X)
 
 
 def _reset_peak() -> int:

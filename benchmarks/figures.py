@@ -13,6 +13,7 @@ COLOURS = {
     "snr": "#009E73",
     "smooth": "#CC79A7",
     "greedy": "#56B4E9",
+    "greedy-zcdp": "#2A52BE",
     "diffprivlib": "#0072B2",
     "dp-ebm": "#000000",
     "random-full": "#BBBBBB",

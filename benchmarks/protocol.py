@@ -6,7 +6,9 @@ in common. A finished one is run again only when the ``identity`` of its system 
 """
 
 import functools
+import hashlib
 import inspect
+import json
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -185,7 +187,14 @@ ABLATIONS = {
         "maximum depth",
         (
             _over("max_depth", DEPTHS),
-            _over("depth", DEPTHS, "top-down heavy hitters", "heavy-hitters", method="top-down"),
+            _over("max_depth", DEPTHS, "random splits", splits="random"),
+            _over(
+                "depth",
+                DEPTHS,
+                "random splits, top-down heavy hitters",
+                "heavy-hitters",
+                method="top-down",
+            ),
         ),
     ),
     "share": Ablation(
@@ -248,11 +257,20 @@ def split(X, y, repetition: int):
     return (X_train, y_train), (X_tune, y_tune), (X_test, y_test)
 
 
+def fingerprint(X, y, domain) -> str:
+    """Tells one table and its domain from another."""
+    found = hashlib.blake2b(json.dumps(domain.to_dict()).encode(), digest_size=8)
+    found.update(domain.encode(X).tobytes())
+    found.update(json.dumps(np.asarray(y).tolist()).encode())
+    return found.hexdigest()
+
+
 def describe(dataset: str, rows: int | None = None) -> dict[str, Any]:
     """A data set's row of the paper's table."""
     X, y, domain, sample = load(dataset, rows)
     _, counts = np.unique(y, return_counts=True)
     return {
+        "digest": fingerprint(X, y, domain),
         "features": X.shape[1],
         "categorical": sum(isinstance(kind, Categorical) for kind in domain.kinds),
         "classes": len(counts),

@@ -92,11 +92,11 @@ def cell_text(found: list[dict], key: str) -> str:
         mean, spread, n = summary
         text = f"{mean:.4f} ± {spread:.4f}" if n > 1 else f"{mean:.4f}"
         return text if n == REPETITIONS else f"{text} ({n})"
-    for status, text in (("cut off", "> {limit:.0f} s"), ("absent", "absent"), ("failed", "failed")):
-        for r in found:
-            if r["status"] == status:
-                return text.format(limit=r.get("limit", LIMIT))
-    return "–"
+    for r in found:
+        if r["status"] == "cut off" and r.get("started", True):
+            return f"> {r['limit']:.0f} s"
+    named = [r["status"] for r in found]
+    return next((s for s in ("absent", "failed") if s in named), "not run" if named else "–")
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -138,16 +138,21 @@ def data_table(results: Results) -> str:
 
 
 def score_table(results: Results, dataset: str, key: str) -> str:
-    """One data set: systems down, epsilon across."""
+    """One data set: systems down, epsilon across, and a column for those that are not private."""
     rows = []
     for name, system in SYSTEMS.items():
-        label = name + (" (claim broken)" if system.claim == "broken" else "")
         if system.claim == "none":
             text = cell_text(results.main(dataset, name, None), key)
-            rows.append([f"{label}, not private", text, *[""] * (len(EPSILONS) - 1)])
+            rows.append([name, *[""] * len(EPSILONS), text])
         else:
-            rows.append([label, *(cell_text(results.main(dataset, name, e), key) for e in EPSILONS)])
-    return table(["", *(f"ε = {e:g}" for e in EPSILONS)], rows)
+            said = (cell_text(results.main(dataset, name, e), key) for e in EPSILONS)
+            rows.append([label_of(name), *said, ""])
+    return table(["", *(f"ε = {e:g}" for e in EPSILONS), "not private"], rows)
+
+
+def label_of(system: str) -> str:
+    """A system's name, with a word of warning where its privacy claim is broken."""
+    return system + (" (claim broken)" if SYSTEMS[system].claim == "broken" else "")
 
 
 def order_verdict(better, worse) -> str:
@@ -173,7 +178,7 @@ def orders(results: Results) -> Iterator[tuple[str, float, str, list[str]]]:
             if default is None and paper is None:
                 continue
             best = max(found, key=lambda n: found[n][0], default=None)
-            rest = f"{best}, {found[best][0]:.4f}" if best else "–"
+            rest = f"{label_of(best)}, {found[best][0]:.4f}" if best else "–"
             pairs = ((default, paper), (paper, found.get(best)), (default, found.get(best)))
             yield dataset, epsilon, rest, [order_verdict(*pair) for pair in pairs]
 
@@ -195,7 +200,15 @@ def order_sentences(results: Results) -> str:
         each = [verdicts[i] for *_, verdicts in orders(results) if verdicts[i] != "–"]
         held, close = (sum(v.startswith(start) for v in each) for start in ("yes", "within"))
         said.append(f"{order}: {held} of {len(each)}, {close} more within one standard deviation")
-    return "; ".join(said) + "."
+    private = [n for n, s in SYSTEMS.items() if s.claim != "none"]
+    missing = [
+        f"{name} on {title_of(results, dataset)}"
+        for dataset in results.datasets
+        for name in private
+        if not any(mean_and_spread(results.main(dataset, name, e), "accuracy") for e in EPSILONS)
+    ]
+    without = f" Not in it, for lack of results: {', '.join(missing)}." if missing else ""
+    return f"{'; '.join(said)}.{without}"
 
 
 def size(n: float) -> str:
@@ -295,19 +308,28 @@ def _page(results: Results, drawn: set[str]) -> list[str]:
     parts += [
         "## Does the order hold?",
         "Default Lumberjack ≥ `paper()` ≥ every other private system, in mean accuracy, within one "
-        "standard deviation (the larger of the two): *yes* where the mean is at least as large, *no* "
-        "where it is smaller by more.",
+        "standard deviation of a single run (the larger of the two): *yes* where the mean is at least "
+        "as large, *no* where it is smaller by more. That orders what was seen; it is no test of "
+        "significance. top-down is this library's own forest with the naive heavy hitters.",
         order_sentences(results),
         order_table(results),
         "## Time, memory and size",
         "Processor time at ε = 1, one thread. Fitting includes tuning where there is any; memory is "
         "what fitting and predicting added to the process at its peak; size is that of the pickle. "
-        f"A cell is cut off after {_limits(results)} seconds.",
+        f"A run is cut off after {_limits(results)} seconds; where two of a system on a data set were, "
+        "the rest is not run. Each process has imported and compiled what it needs, in a small fit, "
+        "before it is measured.",
         *picture("costs"),
     ]
     for dataset in results.datasets:
         parts += [f"**{title_of(results, dataset)}**", cost_table(results, dataset)]
-    parts += ["## What the privacy claims are worth", claim_table(), "## Ablations"]
+    parts += [
+        "## What the privacy claims are worth",
+        "For neighbours that differ by one row, added or removed. Systems without δ promise more with "
+        "the same ε: they are marked by δ = 0.",
+        claim_table(),
+        "## Ablations",
+    ]
     for name, ablation in ABLATIONS.items():
         parts += [
             f"### {ablation.title}",
@@ -327,8 +349,9 @@ def _opening(results: Results) -> list[str]:
         "Generated by `python -m benchmarks report` from what `make bench` ran, never by hand.",
         *trial,
         f"Mean ± standard deviation over {REPETITIONS} repetitions (a number in brackets: fewer), each "
-        "with its own stratified 80-10-10 split and new noise; δ = 10⁻⁶ where there is one. Lumberjack "
-        "is never tuned.",
+        "with its own stratified 80-10-10 split and new noise; δ = 10⁻⁶ where there is one. No setting "
+        "of Lumberjack is chosen for a data set or an ε; its defaults were settled in studies that had "
+        "tables of the same sources among others ([guided splits](guided.md), [votes](voting.md)).",
         f"All {len(results.cells):,} results are in [one file](results/{archive.NAME}), a line of JSON "
         "each; `python -m benchmarks restore` unpacks it, and `make bench` then goes on from there.",
         "\n".join(f"- {key}: {_places(results, key)}" for key in ("commit", "versions", "machine")),

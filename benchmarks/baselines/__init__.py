@@ -3,7 +3,7 @@
 import importlib.util
 
 from benchmarks.baselines.base import Baseline
-from benchmarks.baselines.greedy import Greedy
+from benchmarks.baselines.greedy import Greedy, GreedyZCDP
 from benchmarks.baselines.packages import (
     DPEBM,
     DecisionTree,
@@ -27,6 +27,7 @@ SYSTEMS: dict[str, type[Baseline]] = {
         SNR,
         SmoothSensitivity,
         Greedy,
+        GreedyZCDP,
         Diffprivlib,
         DPEBM,
         RandomFull,

@@ -4,7 +4,7 @@ In: a frame, labels, the public domain, the public classes, epsilon and a genera
 """
 
 import hashlib
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class Baseline:
         As in the tables.
     claim : {"proved", "reserve", "broken", "none"}
         Whether its (epsilon, delta)-DP claim holds: it does, it does with a reserve that the docstring
-        names, its proof is wrong, or it makes none.
+        names, its proof is wrong, or it makes none. Neighbours differ by one row, added or removed.
     reason : str
         One line on the claim, for the results.
     settings : str
@@ -37,8 +37,8 @@ class Baseline:
     reason = ""
     settings = ""
     version = 1
-    compiled = False  # True: a first fit compiles code, so time the second
     needs = ""  # package that must be installed
+    trial: dict[str, Any] = {}  # noqa: RUF012  # settings for a quick fit, before the one that is timed
 
     def identity(self, epsilon) -> str:
         """What a result is valid for: it changes when the system may predict something else."""

@@ -16,13 +16,13 @@ class SmoothSensitivity(Baseline):
     neighbours: with two classes and epsilon = 1, gaps of 3 and 4 give the minority label log
     probabilities of about -10.0 and -27.3, a ratio of exp(17) where exp(1) is promised. (diffprivlib's
     variant replaces the mechanism.) Each tree uses all of epsilon, as rows are in one tree each, but the
-    partition depends on the number of rows.
+    partition depends on the number of rows. Which nodes exist shows where rows are, too.
     """
 
     name = "smooth"
     claim = "broken"
     reason = "the exponential mechanism is used with a data-dependent sensitivity"
-    settings = "30 trees, depth from the number of features"
+    settings = "δ = 0; 30 trees, depth from the number of features"
 
     def __init__(self, n_trees=30):
         self.n_trees = n_trees

@@ -16,16 +16,16 @@ BINS = 5
 class SNR(Baseline):
     """Signal-to-noise forest: as many trees and levels as the noise can bear.
 
-    Claim: epsilon-DP under adding or removing a row *if the number of rows is public*: the trees' number
-    and depth are computed from it, and under add/remove it is private. A row is in one leaf of each
-    tree, Laplace noise of scale 1/epsilon_tree, empty leaves too: epsilon_tree for each tree, epsilon in
-    all. Floating-point Laplace noise is not hardened.
+    Claim: epsilon-DP under adding or removing a row *if the number of rows that the trees' number and
+    depth are computed from is a public constant*; here it is the true one, which is private. A row is in
+    one leaf of each tree, Laplace noise of scale 1/epsilon_tree, empty leaves too: epsilon_tree for each
+    tree, epsilon in all. Floating-point Laplace noise is not hardened.
     """
 
     name = "snr"
     claim = "reserve"
-    reason = "holds if the number of rows is public"
-    settings = "5 public bins, all else computed"
+    reason = "holds if the number of rows that it plans with is a public constant"
+    settings = "δ = 0; 5 public bins, all else computed"
 
     def _fit(self, X, target, epsilon, rng, validation):
         table, sizes = categories_of(X, self.domain)
