@@ -137,8 +137,10 @@ def linear():
         return
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.5), sharey=False)
     for ax, x, t, label in ((axes[0], rows, by_rows, "rows"), (axes[1], trees, by_trees, "trees")):
-        ax.loglog(x, t, "o-", color="#0072B2", label="fit")
-        ax.loglog(x, np.array(x) * t[-1] / x[-1], ":", color="#666666", label="linear")
+        ax.plot(x, t, "o-", color="#0072B2", label="fit")
+        ax.plot(x, np.polyval(np.polyfit(x, t, 1), x), ":", color="#666666", label="straight line")
+        ax.set_xlim(0)
+        ax.set_ylim(0)
         ax.set_xlabel(label)
         ax.set_ylabel("seconds")
         ax.legend()
