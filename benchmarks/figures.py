@@ -47,9 +47,15 @@ def draw_all(results, folder: Path) -> set[str]:
 
 
 def _panels(n: int):
+    """A figure with so many panels, two to a row: more could not be read on a page."""
     from matplotlib import pyplot as plt
 
-    return plt.subplots(1, n, figsize=(4.2 * n + 0.4, 4.8), squeeze=False, layout="constrained")
+    rows, columns = -(-n // 2), min(n, 2)
+    size = 4.4 * columns + 0.4, 3.4 * rows + 1.2
+    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    for axis in axes.flat[n:]:
+        axis.remove()
+    return figure, axes.flat[:n]
 
 
 def _save(figure, path: Path, n_columns: int) -> None:
@@ -70,7 +76,7 @@ def _comparison(results, key: str, label: str, path: Path) -> bool:
 
     figure, axes = _panels(len(results.datasets))
     found = False
-    for axis, dataset in zip(axes[0], results.datasets, strict=True):
+    for axis, dataset in zip(axes, results.datasets, strict=True):
         for name, system in SYSTEMS.items():
             style = {"color": COLOURS[name], "label": name + NOTES.get(system.claim, "")}
             if system.claim == "none":
@@ -92,8 +98,9 @@ def _comparison(results, key: str, label: str, path: Path) -> bool:
         axis.set_xticks(EPSILONS, [f"{e:g}" for e in EPSILONS])
         axis.set_title(title_of(results, dataset), fontsize=9)
         axis.set_xlabel("ε")
-    axes[0, 0].set_ylabel(label)
-    _save(figure, path, 4)
+    for axis in axes[::2]:
+        axis.set_ylabel(label)
+    _save(figure, path, 3)
     return found
 
 
@@ -112,7 +119,7 @@ def _costs(results, path: Path) -> bool:
     figure, axes = _panels(len(COSTS))
     names = list(SYSTEMS)[::-1]
     found = False
-    for axis, (key, (label, unit)) in zip(axes[0], COSTS.items(), strict=True):
+    for axis, (key, (label, unit)) in zip(axes, COSTS.items(), strict=True):
         for i, dataset in enumerate(results.datasets):
             each = {n: mean_and_spread(results.main(dataset, n, 1.0), key) for n in names}
             points = [(s[0] / unit, names.index(n)) for n, s in each.items() if s is not None]
@@ -126,10 +133,12 @@ def _costs(results, path: Path) -> bool:
         axis.set_xticks(decades, [f"{x:g}" for x in decades])
         axis.minorticks_off()
         axis.set_ylim(-0.5, len(names) - 0.5)
-        axis.set_yticks(range(len(names)), names if key == "fit_seconds" else [""] * len(names))
+        axis.set_yticks(
+            range(len(names)), names if key in ("fit_seconds", "peak_bytes") else [""] * len(names)
+        )
         axis.grid(axis="y", color="#EEEEEE")
         axis.set_xlabel(label)
-    _save(figure, path, 3)
+    _save(figure, path, 2)
     return found
 
 
@@ -144,7 +153,7 @@ def _ablation(results, name: str, path: Path) -> bool:
         return False
     figure, axes = _panels(len(lines))
     labels = [line.label for line in ablation.lines]
-    for axis, (dataset, found) in zip(axes[0], lines.items(), strict=True):
+    for axis, (dataset, found) in zip(axes, lines.items(), strict=True):
         for label, points in found.items():
             colour = f"C{labels.index(label)}"
             axis.errorbar(
@@ -157,7 +166,7 @@ def _ablation(results, name: str, path: Path) -> bool:
         axis.minorticks_off()
         axis.set_title(title_of(results, dataset), fontsize=9)
         axis.set_xlabel(ablation.x)
-    axes[0, 0].set_ylabel("accuracy")
+    axes[0].set_ylabel("accuracy")
     figure.suptitle(ablation.title, fontsize=10)
     _save(figure, path, 3)
     return True
