@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lumberjack import Domain, PrivacyLeakWarning
-from lumberjack.domain import CELLS, MISSING, OTHER, Categorical, Numeric
+from lumberjack.domain import CELLS, MISSING, OTHER, Categorical, Encoded, Numeric
 
 EXAMPLE = Domain(
     {
@@ -180,3 +180,13 @@ def test_categories_beyond_any_float_are_told_apart():
     domain = Domain({"c": Domain.categorical([0, 1, 10**400])})
     assert domain.encode(np.array([[0], [1], [7]])).ravel().tolist() == [0, 1, OTHER]
     assert domain.encode(np.array([[10**400]], dtype=object)).ravel().tolist() == [2]
+
+
+def test_more_rows_than_kernels_can_number_are_refused():
+    """As views of one number: nothing of that size is made."""
+    domain = Domain({"a": (0, 1)})
+    codes = np.broadcast_to(np.uint32(0), (2**31, 1))
+    for X in (np.broadcast_to(0.5, (2**31, 1)), Encoded(domain, codes)):
+        with pytest.raises(ValueError, match="fewer than 2\\^31 rows"):
+            domain.encode(X)
+    assert domain.encode(Encoded(domain, codes[1:])).shape == (2**31 - 1, 1)

@@ -676,6 +676,14 @@ def test_calibration_is_part_of_guided_forests_alone():
     assert not np.array_equal(model.calibration_, [[1.0, 1.0, 0.0]])
 
 
+def test_models_do_not_share_what_they_learned():
+    X, settings = np.linspace(0, 1, 50)[:, None], {"domain": {"a": (0, 1)}, "y_bounds": (0, 1)}
+    first = LumberjackRegressor(splits="random", **settings).fit(X, X.ravel())
+    first.calibration_ *= 2
+    second = LumberjackRegressor(splits="random", **settings).fit(X, X.ravel())
+    np.testing.assert_array_equal(second.calibration_, [1.0, 0.0])
+
+
 @ignore_leaks
 def test_one_target_does_not_change_how_others_are_read():
     """A string among float32 numbers turns a whole NumPy array to text, and 0.3 then reads otherwise."""

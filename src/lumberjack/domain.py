@@ -355,6 +355,7 @@ class Domain:
         if isinstance(X, Encoded):
             if X.domain != self:
                 raise ValueError("X was encoded with another domain")
+            _check_rows(len(X.codes))
             return X.codes
         names, columns = columns_of(X)
         if names is None:
@@ -369,6 +370,7 @@ class Domain:
                 raise ValueError(f"X has columns outside the domain: {', '.join(surplus)}; drop them")
             by_name = dict(zip(names, columns, strict=True))
             chosen = [by_name[name] for name in self]
+        _check_rows(len(chosen[0]))
         codes = np.empty((len(chosen[0]), len(chosen)), dtype=np.uint32)
         for j, (name, column) in enumerate(zip(self.names, chosen, strict=True)):
             self[name].encode(name, column, codes[:, j])
@@ -497,6 +499,12 @@ class Encoded:
     def columns(self) -> list[str]:
         """Column names, as frames have them."""
         return self.domain.names
+
+
+def _check_rows(n: int) -> None:
+    """Kernels number rows with 31 bits, and do not look whether they are right."""
+    if n >= 2**31:
+        raise ValueError("X must have fewer than 2^31 rows: train on a sample, predict part by part")
 
 
 def _check_name(name: Any) -> str:

@@ -454,7 +454,7 @@ class LumberjackRegressor(RegressorMixin, Base):  # type: ignore[misc]
             sums = add_targets(leaves.rows, leaves.start, leaves.count, target)
             return noisy_sums(sums, leaves.count, noise, bits, leaves.keys)
 
-        line = UNBENT
+        line = UNBENT.copy()
         with self._watch() as advance:
             forest = self._grow(codes, target, 0, features, guarantee, bits, release, advance)
             if guarantee.guided_levels:

@@ -32,7 +32,9 @@ def kernel(function: F) -> F:
 
     Kernels contain the kernels that they call, of other files too, but Numba looks only at the file of
     ``function`` to see whether what it kept is outdated: after an upgrade it could go on with old noise.
-    So the name under which it keeps the code says of which sources it is.
+    So the name under which it keeps the code says of which sources it is. Whoever runs other code than
+    these sources (constants changed from outside, byte code older than its source) must keep machine
+    code elsewhere: set NUMBA_CACHE_DIR.
     """
     if _SOURCES is not None:
         function.__qualname__ += f"-{_SOURCES}"
