@@ -5,6 +5,7 @@ is told so and the cell is marked as absent.
 """
 
 import warnings
+from unittest import mock
 
 import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier
@@ -83,9 +84,11 @@ class Diffprivlib(Baseline):
     """IBM's DP random forest, the real package, tuned on the validation split as the paper does.
 
     Tuning: the depth with 5 trees, then 15 trees at that depth. The paper tried up to 30 and mostly
-    chose 10 to 20; an even number is worse, as leaves say 0 or 1 and ties go to the first class. A tree
-    of depth 17 takes seconds, whatever the data: all of its 262,143 nodes are made and checked. The
-    paper does not pay for tuning, and neither is it paid for here. Categories go in as ordinal codes.
+    chose 10 to 20; an even number is worse, as leaves say 0 or 1 and ties go to the first class. The
+    paper does not pay for tuning, and neither is it paid for here. Categories go in as ordinal codes. A
+    tree of depth 17 takes seconds, whatever the data: all of its 262,143 nodes are made. The checks of
+    their bounds, which the tree has made itself, are left out: that is half of its time, and the trees
+    are the same.
 
     Claim: epsilon-DP **with a reserve**. Rows go to trees by position, ``i // (n / k)``, so that adding
     one row moves others between trees, and one more row can change the labels of several trees: the
@@ -96,7 +99,7 @@ class Diffprivlib(Baseline):
     name = "diffprivlib"
     claim = "reserve"
     reason = "2ε for replacing a row, nothing for adding one; tuning is not paid for"
-    settings = "δ = 0; tuned: 5 or 15 trees, depth 5 … 17"
+    settings = "δ = 0; tuned: 5 or 15 trees, depth 5 … 17; without its checks at each node"
     version = 3
     trial = {"depths": (5,), "trees": (5,)}  # noqa: RUF012
     needs = "diffprivlib"
@@ -111,7 +114,7 @@ class Diffprivlib(Baseline):
         Xv, yv = values_of(validation[0], self.domain), validation[1]
 
         def score(depth, trees):
-            model = self._make(depth, trees, epsilon, rng).fit(values, target)
+            model = _fit_unchecked(self._make(depth, trees, epsilon, rng), values, target)
             return np.mean(model.predict(Xv) == yv), model, (depth, trees)
 
         # One model at a time besides the best: deep trees take hundreds of megabytes.
@@ -138,6 +141,15 @@ class Diffprivlib(Baseline):
 
     def _scores(self, X):
         return self.model.predict_proba(values_of(X, self.domain))
+
+
+def _fit_unchecked(model, values, target):
+    """Fit a forest of diffprivlib without checking the bounds of each node once more."""
+    from diffprivlib.models import forest
+
+    trust = staticmethod(lambda bounds, shape: bounds)
+    with mock.patch.object(forest._FittingTree, "_check_bounds", trust):
+        return model.fit(values, target)
 
 
 class DPEBM(Baseline):
