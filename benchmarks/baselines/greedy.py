@@ -134,7 +134,7 @@ class GreedyZCDP(Greedy):
     Claim: (epsilon, delta)-DP under adding or removing a row. Choices with weights exp(epsilon' score /
     2) and exp(epsilon'' count) are epsilon'- and epsilon''-bounded-range, hence epsilon'^2/8- and
     epsilon''^2/8-zCDP. Half of rho is for the k h splits that a row takes part in, half for the k
-    labels; rho is the largest that implies (epsilon, delta).
+    labels; rho is the largest that implies (epsilon, delta) by the lemma of the paper.
     """
 
     name = "greedy-zcdp"
