@@ -3,42 +3,88 @@
 import contextlib
 import hashlib
 from collections.abc import Callable
-from pathlib import Path
+from functools import cache
+from types import CodeType
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _digest_of_sources() -> str | None:
-    """Tells one version of the package from another, by all of its code; None if it cannot be read."""
-    folder = Path(__file__).parent
-    digest = hashlib.blake2b(digest_size=6)
-    try:
-        paths = sorted(path for path in folder.rglob("*.py") if path.is_file())
-        for path in paths:
-            digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
-    except OSError:
-        return None
-    return digest.hexdigest() if paths else None  # none in a zip
-
-
-_SOURCES = _digest_of_sources()
-
-
 def kernel(function: F) -> F:
-    """Compile ``function`` on first use; keep the machine code on disk if that is possible.
+    """Compile ``function`` on first use; keep the machine code on disk if that is possible."""
+    compiled = numba.njit(nogil=True)(function)
+    if not numba.config.DISABLE_JIT:
+        compiled._cache = _Cache(function)
+    return cast(F, compiled)
 
-    Kernels contain the kernels that they call, of other files too, but Numba looks only at the file of
-    ``function`` to see whether what it kept is outdated: after an upgrade it could go on with old noise.
-    So the name under which it keeps the code says of which sources it is. Whoever runs other code than
-    these sources (constants changed from outside, byte code older than its source) must keep machine
-    code elsewhere: set NUMBA_CACHE_DIR.
+
+class _Names(CompileResultCacheImpl):  # type: ignore[misc]
+    """Keeps machine code under a name that tells versions of a kernel apart.
+
+    Machine code contains the kernels that a kernel calls and the constants that it reads, of other files
+    too, but Numba looks only at the kernel's own file to see whether what it kept is outdated: after an
+    upgrade it could go on with old noise.
     """
-    if _SOURCES is not None:
-        function.__qualname__ += f"-{_SOURCES}"
-        # Numba says so at once if it finds no writable place.
-        with contextlib.suppress(RuntimeError):
-            return cast(F, numba.njit(cache=True, nogil=True)(function))
-    return cast(F, numba.njit(nogil=True)(function))
+
+    def __init__(self, function: Any) -> None:
+        self._digest = _digest(function)
+        super().__init__(function)
+
+    def get_filename_base(self, fullname: str, abiflags: str) -> str:
+        return str(super().get_filename_base(f"{fullname}-{self._digest}", abiflags))
+
+
+class _Cache(FunctionCache):  # type: ignore[misc]
+    """Numba's cache, made on first use. Whatever is wrong with it costs time, and never a fit.
+
+    No folder may be writable, the disk may fill up, folders go away, files are cut short.
+    """
+
+    _impl_class = _Names
+
+    def __init__(self, function: Any) -> None:
+        self._function: Any = function
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Kept machine code, or None."""
+        with contextlib.suppress(Exception):
+            if self._function is not None:  # by now all that the kernel uses is defined
+                super().__init__(self._function)
+                self._function = None
+            return super().load_overload(sig, target_context)
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep machine code, if that is possible."""
+        with contextlib.suppress(Exception):
+            super().save_overload(sig, data)
+
+
+@cache
+def _digest(function: Any) -> str:
+    """Tells two versions of a kernel apart: its byte code, and all that it reads of its module."""
+    digest = hashlib.blake2b(repr(function.__defaults__).encode(), digest_size=6)
+    pending = [function.__code__]
+    while pending:
+        code = pending.pop()
+        digest.update(code.co_code + repr((code.co_names, code.co_varnames)).encode())
+        pending += [part for part in code.co_consts if isinstance(part, CodeType)]
+        digest.update(repr([p for p in code.co_consts if not isinstance(p, CodeType)]).encode())
+        for name in code.co_names:
+            value = function.__globals__.get(name)
+            if name in function.__globals__ and getattr(value, "py_func", value) is not function:
+                digest.update(_describe(value).encode())
+    return digest.hexdigest()
+
+
+def _describe(value: Any) -> str:
+    """A global as a kernel sees it: another kernel, a module, a type, or a constant."""
+    if hasattr(value, "py_func"):
+        return _digest(value.py_func)
+    if isinstance(value, np.ndarray):
+        return value.tobytes().hex()
+    return f"{getattr(value, '__name__', value)!r} {getattr(value, '_fields', None)!r}"

@@ -80,7 +80,7 @@ def progress(title: str, unit: str, total: int, verbose: int) -> Iterator[Advanc
     yield advance
 
 
-class _Announcement(event.Listener):
+class _Announcement(event.Listener):  # type: ignore[misc]
     """Say once that compiling has begun."""
 
     def __init__(self, title: str) -> None:
