@@ -219,7 +219,7 @@ def test_a_domain_from_data_is_marked_and_so_is_the_model(run, tmp_path, data):
     )
     assert code == 0
     assert "CAVEAT" in out
-    assert "Warning: not private" in err
+    assert "Warning: guarantee has a caveat: domain inferred" in err
     assert {DOMAIN_INFERRED, CLASSES_INFERRED} <= set(load(tmp_path / "m").guarantee_.caveats)
 
 

@@ -172,8 +172,17 @@ def test_only_types_that_tell_everything_are_public():
         pd.DataFrame({"c": pd.Series(["x"], dtype="category")}),
         pl.DataFrame({"s": ["x"]}),
         np.array([[1.0]]),
+        np.array([[True], [False]]),
+        pd.DataFrame({"flag": [True, False]}),  # one missing value would make it a column of objects
+        pd.DataFrame({"flag": pd.Series([True, None], dtype="boolean")}),
+        pd.DataFrame({"flag": pd.Series([True, None], dtype="bool[pyarrow]")}),
     ):
         assert Domain._infer(private)[1]
+
+
+def test_one_missing_flag_changes_no_inferred_domain():
+    frames = [pd.DataFrame({"flag": flags}) for flags in ([True, False], [True, None], [True] * 2)]
+    assert len({str(Domain._infer(frame)) for frame in frames}) == 1
 
 
 def test_categories_beyond_any_float_are_told_apart():

@@ -7,6 +7,7 @@ import math
 import pickle
 import pickletools
 import types
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,14 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import lumberjack.forest as forest_module
-from lumberjack import Domain, Guarantee, LumberjackClassifier, LumberjackRegressor, PrivacyLeakWarning
+from lumberjack import (
+    Domain,
+    Guarantee,
+    LumberjackClassifier,
+    LumberjackRegressor,
+    PrivacyLeakWarning,
+    voting,
+)
 from lumberjack.datasets import make_toy
 from lumberjack.guarantee import (
     BOUNDS_INFERRED,
@@ -157,7 +165,10 @@ class Untouchable:
         ({"classes": [0, "1"]}, ValueError, "classes must be all strings or all numbers"),
         ({"classes": [0, None]}, ValueError, "classes must be all strings or all numbers"),
         ({"classes": "ab"}, ValueError, "classes must be a sequence of labels"),
-        ({"class_weight": {"no": 0, "yes": 0}}, ValueError, "must not be 0 for all"),
+        ({"class_weight": {"no": 0, "yes": 0}}, ValueError, "must not all be 0"),
+        ({"class_weight": {"no": 1e308, "yes": 1e308}}, ValueError, "which is at most 1e100"),
+        ({"class_weight": {"no": 10**400}}, ValueError, "class_weight must hold numbers"),
+        ({"class_weight": {"No": 2.0}}, ValueError, r"not in classes: \['No'\]"),
         ({"domain": {"a": [1, 2]}}, ValueError, "a range or two categories"),
         ({"feature_weights": [1.0]}, ValueError, "feature_weights must hold one number"),
         ({"n_jobs": "many"}, TypeError, "n_jobs must be a number"),
@@ -403,6 +414,27 @@ def test_rows_per_person_are_enforced_at_random():
         model.fit(frame, y, person_ids=people[:-1])
 
 
+@pytest.mark.parametrize("kind", ["joint", "paper", "regressor"])
+def test_with_ids_the_unit_is_the_person(kind):
+    """Also with one row each: which row of a person is kept is random, so one more row replaces one."""
+    frame, y = table(300)
+    model = {
+        "joint": classifier(),
+        "paper": LumberjackClassifier.paper(4.0, domain=DOMAIN, classes=["no", "yes"]),
+        "regressor": LumberjackRegressor(domain=DOMAIN, y_bounds=(0, 100)),
+    }[kind]
+    y = frame["age"] if kind == "regressor" else y
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        alone = model.fit(frame, y).guarantee_
+        together = model.fit(frame, y, person_ids=np.arange(300) // 2).guarantee_
+    assert (alone.unit, together.unit) == ("row", "person")
+    assert together == dataclasses.replace(alone, unit="person")
+    assert together.verify() <= together.delta
+    assert "a person (one row of each is used)" in str(together)
+    assert "for every person (one row of each is used)" in model.privacy_report()
+
+
 def test_persons_without_an_id_are_refused():
     frame, y = table(300)
     people = np.arange(300.0)
@@ -472,7 +504,39 @@ def test_missing_booleans_do_not_show_in_an_inferred_domain():
 def test_warnings_count_no_classes(recwarn):
     frame, _ = table(40)
     classifier(classes=range(40)).fit(frame, [*range(20), *[0] * 20])
-    assert not recwarn.list
+    assert ["learned nothing" in str(w.message) for w in recwarn.list] == [True]
+
+
+@pytest.mark.parametrize("target", ["class", "number"])
+def test_a_model_that_learned_nothing_says_so(target):
+    frame, y = table(300)
+    model, y = (classifier(), y) if target == "class" else (LumberjackRegressor(), frame["age"])
+    settings = {"epsilon": 0.1, "domain": DOMAIN, **({} if target == "class" else {"y_bounds": (0, 9)})}
+    with pytest.warns(UserWarning, match="learned nothing: every tree is a single leaf") as caught:
+        model.set_params(**settings).fit(frame, y)
+    assert caught[0].filename == __file__
+    assert f"at least {model.guarantee_.suggested_rows:,} rows" in str(caught[0].message)
+    assert "300" not in str(caught[0].message)
+
+
+@ignore_leaks
+def test_weights_of_classes_that_were_not_seen_are_named():
+    frame, y = table(4000)
+    with pytest.warns(UserWarning, match=r"class_weight names labels .*: \['Yes'\]") as caught:
+        classifier(classes=None, class_weight={"Yes": 2.0, "no": 1.0}).fit(frame, y)
+    assert all(w.filename == __file__ for w in caught)
+
+
+def test_many_classes_cost_no_search_each(monkeypatch):
+    """Of 10,000 classes with 60 rows nearly all have nothing but noise: they get no curve."""
+    searches = []
+    found = voting.minimize
+    monkeypatch.setattr(voting, "minimize", lambda *a, **k: searches.append(1) or found(*a, **k))
+    model = LumberjackClassifier(domain={"a": (0, 1)}, classes=range(10_000), n_estimators=1)
+    with pytest.warns(UserWarning, match="learned nothing"):
+        model.fit([[0.5]] * 60, [*range(60)])
+    # A cell pair passes 3 sqrt(2) sigma by chance 1.3e-3 x 16 bins: 216 expected, 400 is 12 sigma away.
+    assert len(searches) < 400
 
 
 def test_a_fit_that_fails_changes_nothing():
@@ -674,6 +738,40 @@ def test_calibration_is_part_of_guided_forests_alone():
     model = classifier().fit(frame, y)
     assert model.guarantee_.counts_per_record == model.n_estimators + 4
     assert not np.array_equal(model.calibration_, [[1.0, 1.0, 0.0]])
+
+
+def arrays_in(value, seen):
+    """All arrays that can be reached from an object."""
+    if id(value) in seen or isinstance(value, type | types.ModuleType | types.FunctionType):
+        return
+    seen[id(value)] = value
+    if isinstance(value, np.ndarray):
+        yield value
+        parts = value.tolist() if value.dtype == object else []
+    elif isinstance(value, dict):
+        parts = [*value, *value.values()]
+    elif isinstance(value, list | tuple | set | frozenset):
+        parts = value
+    else:
+        parts = list(getattr(value, "__dict__", {}).values())
+    for part in parts:
+        yield from arrays_in(part, seen)
+
+
+@pytest.mark.parametrize("splits", ["guided", "random"])
+@pytest.mark.parametrize("leaf", ["counts", "majority", "mean"])
+def test_released_arrays_own_their_memory(splits, leaf):
+    """A slice of a longer work buffer would keep private counts within reach, behind ``base``."""
+    frame, y = table()
+    model = classifier(splits=splits, leaf=leaf)
+    if leaf == "mean":
+        model, y = LumberjackRegressor(domain=DOMAIN, y_bounds=(0, 100), splits=splits), frame["age"]
+    found = list(arrays_in(model.fit(frame, y), {}))
+    assert len(found) > 4 * model.n_estimators
+    for array in found:
+        behind = array if array.base is None else array.base
+        assert behind.flags.owndata
+        assert behind.nbytes == array.nbytes
 
 
 def test_models_do_not_share_what_they_learned():

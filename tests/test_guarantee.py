@@ -2,12 +2,14 @@ import dataclasses
 import json
 import math
 import pickle
+import re
+import warnings
 
 import pytest
 import reference
 
-from lumberjack import Guarantee, plan
-from lumberjack.guarantee import NOT_PROVED, plan_heavy_hitters
+from lumberjack import Guarantee, PrivacyLeakWarning, plan
+from lumberjack.guarantee import FOREST_ASSUMPTIONS, NOT_PROVED, plan_heavy_hitters
 
 PLANS = {
     "guided": plan(1.0, 1e-6),
@@ -158,7 +160,8 @@ def test_less_noise_is_noticed(name, field, factor):
         {"leaf_noise": -1.0},
         {"threshold_noise": 0.0},
         {"epsilon": -1.0},
-        {"unit": "person"},
+        {"unit": "group"},
+        {"assumptions": ()},
         {"rows_per_person": 2},
         {"leaf": "exponential"},
         {"method": "gaussian"},
@@ -246,8 +249,53 @@ def test_a_larger_threshold_raises_the_cut_and_nothing_else():
 
 def test_edges_of_the_promise():
     for epsilon, delta, k, h in [(0.001, 1e-15, 10_000, 10**6), (100.0, 0.1, 1, 1)]:
-        promise = plan(epsilon, delta, k, h)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            promise = plan(epsilon, delta, k, h)
         assert 0.999 * delta <= promise.verify() <= delta
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "said"),
+    [
+        (25.0, 1e-6, [r"epsilon = 25 is almost no protection: one row .* factor of 7.2e\+10"]),
+        (1e6, 1e-6, [r"epsilon = 1e\+06 is almost no protection: .* factor of more than 1e300"]),
+        (1.0, 0.01, ["delta = 0.01 is almost no protection"]),
+        (20.5, 0.5, ["epsilon = 20.5 is", "delta = 0.5 is"]),
+        (20.0, 0.0099, []),
+    ],
+)
+def test_numbers_that_promise_next_to_nothing_are_said(epsilon, delta, said):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        promise = plan(epsilon, delta)
+    assert [w.category for w in caught] == [PrivacyLeakWarning] * len(said)
+    for warning, text, weakness in zip(caught, said, promise.weaknesses, strict=True):
+        assert warning.filename == __file__
+        assert re.match(text, str(warning.message))
+        assert weakness == str(warning.message)
+        assert f"  weak        {weakness}" in str(promise)
+    assert promise.caveats == ()
+
+
+def test_the_unit_follows_from_the_rows_or_is_said():
+    assert plan(1.0).unit == "row"
+    assert plan(1.0, rows_per_person=2).unit == "person"
+    assert plan(1.0, unit="person") == dataclasses.replace(plan(1.0), unit="person")
+    with pytest.raises(ValueError, match="rows_per_person=2 makes persons the unit"):
+        plan(1.0, rows_per_person=2, unit="row")
+    with pytest.raises(ValueError, match="unit must be one of 'row', 'person', got 'household'"):
+        plan(1.0, unit="household")
+
+
+def test_what_a_promise_rests_on_is_said():
+    assert plan(1.0).assumptions == FOREST_ASSUMPTIONS
+    assert any("fit succeeded" in text for text in FOREST_ASSUMPTIONS)
+    assert any("names and kinds of the columns" in text for text in FOREST_ASSUMPTIONS)
+    assert all(f"  assumption  {text}" in str(plan(1.0)) for text in FOREST_ASSUMPTIONS)
+    search = plan_heavy_hitters(1.0, 1e-6, 4)
+    assert any("search succeeded" in text for text in search.assumptions)
+    assert dataclasses.replace(search, assumptions=FOREST_ASSUMPTIONS).verify() == 1.0
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lumberjack.kernels import kernel
 from lumberjack.tree import LEAF, Forest, Tree
 
-__all__ = ["check_tree", "depths", "importances", "leaf_sizes", "node_sums"]
+__all__ = ["check_tree", "depths", "importances", "leaf_sizes", "learned_nothing", "node_sums"]
 
 Floats = NDArray[np.float64]
 Values = Literal["counts", "labels", "sums"]
@@ -57,6 +57,11 @@ def depths(tree: Tree) -> NDArray[np.int64]:
         depth += depth[above]
         above = above[above]
     return depth
+
+
+def learned_nothing(forest: Forest) -> bool:
+    """Whether every released tree is a single leaf: then all rows get the same prediction."""
+    return all(tree.n_leaves == 1 for tree in forest.trees)
 
 
 def leaf_sizes(forest: Forest, kind: Values) -> Floats | None:

@@ -6,7 +6,6 @@ what their leaves release and how those are read, are in ``forest``.
 
 import dataclasses
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from lumberjack.accounting.checks import check_real
+from lumberjack.anatomy import learned_nothing
 from lumberjack.domain import Codes, Domain, columns_of
 from lumberjack.engines.local import Leaves, prune
 from lumberjack.files import open_to_write
@@ -28,14 +28,16 @@ from lumberjack.guarantee import (
     SEEDED,
     Guarantee,
     Leaf,
-    PrivacyLeakWarning,
+    Unit,
     plan,
+    warn,
 )
 from lumberjack.guided import Guide
 from lumberjack.inputs import (
     as_domain,
     check_lengths,
     check_names,
+    check_weights,
     limit_rows,
     read_people,
     read_table,
@@ -64,7 +66,7 @@ CALIBRATION = np.uint64(0xCA11B)  # key of the noise of the calibration histogra
 class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """What classifier and regressor share: the way from a table to a released forest."""
 
-    def _plan(self, leaf: Leaf) -> Guarantee:
+    def _plan(self, leaf: Leaf, unit: Unit | None = None) -> Guarantee:
         """Check every parameter, and calibrate, before any data is read."""
         if self.splits not in ("guided", "random"):
             raise ValueError(f"splits must be 'guided' or 'random', got {self.splits!r}")
@@ -86,6 +88,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             structure_share=self.structure_share,
             threshold=self.threshold,
             rows_per_person=self.rows_per_person,
+            unit=unit,
         )
 
     def _columns(self, X: Any) -> tuple[dict[str, Any], Domain, Features, list[str]]:
@@ -114,16 +117,9 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                     f"feature_weights names columns outside the domain: {', '.join(unknown)}"
                 )
             given = [given.get(name, 1.0) for name in domain]
-        weights = np.asarray(given, dtype=float)
-        if weights.shape != (len(domain),) or not np.all(np.isfinite(weights) & (weights >= 0)):
-            raise ValueError("feature_weights must hold one number of at least 0 for each column")
-        if not weights.any():
-            raise ValueError("feature_weights must not all be 0")
-        # Beyond this range floats lose what split choices are sampled from.
-        if weights.max() > 1e100 or weights[weights > 0].min() < weights.max() * 1e-12:
-            raise ValueError(
-                "feature_weights must be 0 or at least 1e-12 of the largest, which is at most 1e100"
-            )
+        weights = check_weights("feature_weights", given)
+        if len(weights) != len(domain):
+            raise ValueError("feature_weights must hold one number for each column")
         return weights
 
     def _limit(
@@ -209,9 +205,15 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
     def _finish(self, guarantee: Guarantee, caveats: list[str], **learned: Any) -> None:
         """Keep what was released, all at once: a fit that failed has changed nothing."""
-        frames = 3 + hasattr(self, "set_callbacks")  # scikit-learn's decorator is one more
         for caveat in caveats:
-            warnings.warn(f"not private without reserve: {caveat}", PrivacyLeakWarning, frames)
+            warn(f"guarantee has a caveat: {caveat}")
+        if learned_nothing(learned["forest_"]):
+            warn(
+                "the model learned nothing: every tree is a single leaf, so all rows get the same "
+                f"prediction; at least {guarantee.suggested_rows:,} rows are recommended for this "
+                "budget: get more, raise epsilon, or take fewer trees",
+                UserWarning,
+            )
         if hasattr(self, "feature_names_in_") and "feature_names_in_" not in learned:
             delattr(self, "feature_names_in_")
         learned["guarantee_"] = dataclasses.replace(

@@ -9,7 +9,6 @@ import datetime as dt
 import json
 import math
 import numbers
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from lumberjack.guarantee import PrivacyLeakWarning
+from lumberjack.guarantee import warn
 from lumberjack.kernels import kernel
 
 __all__ = [
@@ -95,11 +94,13 @@ class Categorical:
         if lookup is not None:
             _look_up(values.numbers(name), *lookup, absent, out)
             return
+        if values.is_temporal:
+            raise TypeError(f"column {name!r} holds dates, but its domain is a set of categories")
         table = {category: code for code, category in enumerate(self.categories)}
         found = values.items()
         try:
             codes = [absent if v is None or v != v else table.get(v, OTHER) for v in found]
-        except TypeError:
+        except (TypeError, ValueError, ArithmeticError):
             raise TypeError(f"column {name!r} holds values that cannot be categories") from None
         out[:] = codes
 
@@ -167,15 +168,30 @@ class Column:
             return self.values.dtype.kind in "iufb"
         return bool(self.values.dtype.is_numeric() or self.values.dtype == nw.Boolean)
 
+    @property
+    def is_temporal(self) -> bool:
+        """Whether its type holds dates only."""
+        if isinstance(self.values, np.ndarray):
+            return bool(self.values.dtype.kind == "M")
+        return bool(isinstance(self.values.dtype, nw.Date | nw.Datetime))
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether its type was declared, and not found in the values, as pandas and NumPy do."""
+        if isinstance(self.values, np.ndarray):
+            return False
+        return not bool(self.values.implementation.is_pandas_like())
+
     def items(self) -> list[Any]:
         """Plain Python values; None where the library marks a missing one."""
         if isinstance(self.values, np.ndarray):
-            times = self.values.dtype.kind == "M"
-            return list((self.values.astype("datetime64[us]") if times else self.values).tolist())
-        absent = self.values.is_null()
-        if not absent.any():
-            return list(self.values.to_list())
-        return [None if a else v for v, a in zip(self.values.to_list(), absent.to_list(), strict=True)]
+            return list(self.values.tolist())
+        values = list(self.values.to_list())
+        try:
+            absent = self.values.is_null().to_list()
+        except ArithmeticError:  # pandas cannot look at Decimal("sNaN")
+            absent = [is_missing(v) for v in values]
+        return [None if a else v for v, a in zip(values, absent, strict=True)]
 
     def numbers(self, name: str) -> NDArray[np.float64]:
         """Floats, NaN where missing."""
@@ -188,20 +204,42 @@ class Column:
             items = self.items()
             if any(isinstance(v, str | bytes) for v in items):
                 raise TypeError
-            return np.array([math.nan if v is None else float(v) for v in items], dtype=np.float64)
+            return np.array([math.nan if is_missing(v) else float(v) for v in items], dtype=np.float64)
+        except OverflowError:
+            raise ValueError(f"column {name!r} holds a number beyond 1e308; cut it off first") from None
         except (TypeError, ValueError):
             raise TypeError(f"column {name!r} must hold numbers: its domain is a range") from None
 
     def timestamps(self, name: str) -> NDArray[np.float64]:
         """Seconds since 1970, NaN where missing."""
+        if self.is_temporal:  # as integers: Python knows no dates beyond the year 9999
+            return self._timestamps()
         try:
             return np.array([_seconds(v) for v in self.items()], dtype=np.float64)
-        except (TypeError, ValueError, AttributeError):
+        except (TypeError, ValueError, ArithmeticError, AttributeError):
             raise TypeError(f"column {name!r} must hold dates: its domain is a range of dates") from None
+
+    def _timestamps(self) -> NDArray[np.float64]:
+        if isinstance(self.values, np.ndarray):
+            steps = self.values.astype("datetime64[us]").astype(np.float64)
+            return np.where(np.isnat(self.values), math.nan, steps / 1e6)
+        days = isinstance(self.values.dtype, nw.Date)  # in microseconds some overflow
+        steps = self.values.dt.timestamp("ms" if days else "us").cast(nw.Float64)
+        return np.asarray(steps.fill_null(math.nan).to_numpy()) / (1e3 if days else 1e6)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a plain value is None or one of the many kinds of NaN."""
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ArithmeticError):  # pandas.NA, Decimal("sNaN")
+        return True
+    except ValueError:  # an array
+        return False
 
 
 def _seconds(when: Any) -> float:
-    if when is None or when != when:
+    if is_missing(when):
         return math.nan
     if isinstance(when, dt.date) and not isinstance(when, dt.datetime):
         when = dt.datetime(when.year, when.month, when.day)
@@ -212,7 +250,9 @@ def columns_of(X: Any) -> tuple[list[str] | None, list[Column]]:
     """Columns of a frame, with their names, or of a 2-D array, without."""
     if isinstance(X, Encoded):
         return X.columns, [Column(X.codes[:, j]) for j in range(len(X.columns))]
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        raise TypeError(f"X must be a table in memory, got a lazy {type(X).__name__}; collect it first")
     if isinstance(frame, nw.DataFrame):
         names = list(frame.columns)
         if all(isinstance(name, str) for name in names):
@@ -287,11 +327,7 @@ class Domain:
         >>> domain["x0"], domain.inferred
         (Numeric(low=1.0, high=5.0, temporal=False), True)
         """
-        warnings.warn(
-            "the domain is inferred from the data: ranges and categories of the model are not private",
-            PrivacyLeakWarning,
-            stacklevel=2,
-        )
+        warn("the domain is inferred from the data: ranges and categories of the model are not private")
         return cls._infer(X)[0]
 
     @classmethod
@@ -301,7 +337,7 @@ class Domain:
             X = np.asarray(X)
         names, columns = columns_of(X)
         names = names or [f"x{j}" for j in range(len(columns))]
-        found = {name: _infer_column(column) for name, column in zip(names, columns, strict=True)}
+        found = {name: _infer_column(name, column) for name, column in zip(names, columns, strict=True)}
         private = any(leaks for _, leaks in found.values())
         domain = cls({name: kind for name, (kind, _) in found.items()})
         domain.inferred = private
@@ -532,24 +568,33 @@ def _kind(name: str, given: Any) -> Kind:
     )
 
 
-def _infer_column(column: Column) -> tuple[Kind, bool]:
-    """A column's kind as its values suggest; False when the type alone tells (booleans, Enum)."""
+def _infer_column(name: str, column: Column) -> tuple[Kind, bool]:
+    """A column's kind as its values suggest; False when a declared type tells (booleans, Enum)."""
     values = column.values
-    if not isinstance(values, np.ndarray):
-        if values.dtype == nw.Boolean:  # whether a value is missing is up to the data: always allow it
-            return Categorical((False, True), missing=True), False
-        if isinstance(values.dtype, nw.Enum):
-            return Categorical(tuple(values.cat.get_categories().to_list())), False
-    elif values.dtype.kind == "b":
-        return Categorical((False, True)), False
+    if column.is_typed and values.dtype == nw.Boolean:
+        # Whether a value is missing is up to the data: always allow it.
+        return Categorical((False, True), missing=True), False
+    if column.is_typed and isinstance(values.dtype, nw.Enum):
+        return Categorical(tuple(values.cat.get_categories().to_list())), False
+    if column.is_temporal:
+        return _infer_range(column.timestamps(name), temporal=True), True
     items = column.items()
-    present = [v for v in items if v is not None and v == v]
+    present = [v for v in items if not is_missing(v)]
+    if present and all(isinstance(v, bool | np.bool_) for v in present):
+        return Categorical((False, True), missing=True), True
+    if present and all(isinstance(v, dt.date) for v in present):
+        return _infer_range(column.timestamps(name), temporal=True), True
     # A category dtype keeps what it saw in the data, so it is as private as the values are.
     coded = not isinstance(values, np.ndarray) and values.dtype == nw.Categorical
-    if present and all(isinstance(v, dt.date) for v in present):
-        return Domain.numeric(min(present), max(present)), True
     if not coded and all(isinstance(v, numbers.Real) for v in present):
-        finite = [float(v) for v in present if math.isfinite(v)]
-        return Numeric(min(finite, default=0.0), max(finite, default=0.0)), True
-    seen = sorted(set(present), key=lambda v: (isinstance(v, str), v))
+        return _infer_range(column.numbers(name)), True
+    try:
+        seen = sorted(set(present), key=lambda v: (isinstance(v, str), v))
+    except TypeError:
+        raise TypeError(f"column {name!r} holds values of kinds that do not go together") from None
     return Categorical(tuple(seen), len(present) < len(items)), True
+
+
+def _infer_range(found: NDArray[np.float64], temporal: bool = False) -> Numeric:
+    finite = found[np.isfinite(found)].tolist()
+    return Numeric(min(finite, default=0.0), max(finite, default=0.0), temporal)

@@ -22,11 +22,13 @@ from lumberjack.guarantee import (
     SUM_BOUND,
     Accounting,
     Splits,
+    warn,
 )
 from lumberjack.inputs import (
     check_bounds,
     check_classes,
     check_lengths,
+    check_weights,
     encode_labels,
     encode_rows,
     read_table,
@@ -100,7 +102,7 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
     feature_weights : dict, sequence or None
         Public chances of the columns to be split on.
     rows_per_person : int
-        Most rows that one person owns; above 1 the guarantee is for persons.
+        Maximum number of rows per person; above 1 the guarantee is for persons.
     n_jobs : int or None
         Threads.
     random_state : int, RandomState, Generator or None
@@ -205,7 +207,7 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
         """Train on a table, shape (n_rows, n_columns), and its labels, shape (n_rows,).
 
         ``person_ids``, shape (n_rows,), says whose row each is: rows beyond ``rows_per_person`` are
-        dropped at random.
+        dropped at random, and the guarantee is for persons, also with one row each.
 
         Examples
         --------
@@ -220,9 +222,11 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
         refuse_unknown(fit_params)
         if self.leaf not in ("counts", "majority", "exponential"):
             raise ValueError(f"leaf must be 'counts', 'majority' or 'exponential', got {self.leaf!r}")
-        guarantee = self._plan(self.leaf)
+        guarantee = self._plan(self.leaf, None if person_ids is None else "person")
         self._check_class_weight()
         classes = None if self.classes is None else check_classes(self.classes)
+        if classes is not None and (problem := self._unknown_classes(classes)):
+            raise ValueError(problem)
         bits = Bits(seed_from(self.random_state))
         X = read_table(X)
         learned, domain, features, caveats = self._columns(X)
@@ -231,7 +235,10 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
             y = np.array(y, dtype=object)
         labels = read_target(y)
         known, target = encode_labels(labels, classes)
-        caveats += [CLASSES_INFERRED] if self.classes is None else []
+        if classes is None:
+            caveats.append(CLASSES_INFERRED)
+            if problem := self._unknown_classes(known):
+                warn(problem, UserWarning)
         codes = encode_rows(domain, X)
         check_lengths(len(codes), y=target)
         codes, target = self._limit(codes, target, person_ids, bits, caveats)
@@ -288,10 +295,14 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
             return
         if not isinstance(given, Mapping):
             raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {given!r}")
-        if not all(np.isfinite(w) and w >= 0 for w in given.values()):
-            raise ValueError("class_weight must hold numbers of at least 0")
-        if given and not any(given.values()):
-            raise ValueError("class_weight must not be 0 for all classes")
+        if given:
+            check_weights("class_weight", given.values())
+
+    def _unknown_classes(self, classes: NDArray[Any]) -> str:
+        """What ``class_weight`` names that is no class, in words; nothing if all are."""
+        given = self.class_weight if isinstance(self.class_weight, Mapping) else {}
+        unknown = [label for label in given if label not in classes.tolist()]
+        return f"class_weight names labels that are not in classes: {unknown!r}" if unknown else ""
 
     def _class_weights(self) -> Floats:
         """Weights of the classes, from parameters and released counts alone."""
@@ -422,7 +433,7 @@ class LumberjackRegressor(RegressorMixin, Base):  # type: ignore[misc]
         ()
         """
         refuse_unknown(fit_params)
-        guarantee = self._plan("mean")
+        guarantee = self._plan("mean", None if person_ids is None else "person")
         bounds = None if self.y_bounds is None else check_bounds(self.y_bounds)
         bits = Bits(seed_from(self.random_state))
         X = read_table(X)

@@ -7,6 +7,8 @@ with nothing but itself. No data comes near this file.
 import dataclasses
 import json
 import math
+import sys
+import warnings
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, get_args
@@ -34,10 +36,11 @@ from lumberjack.accounting.checks import (
     check_share,
 )
 
-__all__ = ["Guarantee", "PrivacyLeakWarning", "plan", "plan_heavy_hitters"]
+__all__ = ["Guarantee", "PrivacyLeakWarning", "plan", "plan_heavy_hitters", "warn"]
 
 Accounting = Literal["joint", "paper"]
 Splits = Literal["guided", "random"]
+Unit = Literal["row", "person"]
 Method = Literal["sparse", "two-sided", "gaussian", "top-down"]
 Leaf = Literal["counts", "majority", "exponential", "mean", "prefixes", "none"]
 
@@ -50,11 +53,21 @@ NOT_ENFORCED = "rows per person not enforced: no person_ids were given"
 HEIGHT_INFERRED = "height inferred from the data"
 ALPHABET_INFERRED = "alphabet inferred from the data"
 
+# What a promise rests on. A caveat breaks it; an assumption is for the data holder to judge.
+COLUMNS_PUBLIC = "the names and kinds of the columns are public"
+DECLARED_PUBLIC = "ranges, categories, classes and bounds that were given were known without the data"
+FIT_SUCCEEDED = "that fit succeeded is public: one bad row can make it fail"
+HEIGHT_PUBLIC = "a height and an alphabet that were given were known without the data"
+SEARCH_SUCCEEDED = "that the search succeeded is public: one bad path can make it fail"
+FOREST_ASSUMPTIONS = (COLUMNS_PUBLIC, DECLARED_PUBLIC, FIT_SUCCEEDED)
+SEARCH_ASSUMPTIONS = (HEIGHT_PUBLIC, SEARCH_SUCCEEDED)
+
 SUM_BOUND = 2**12  # regression targets lie on a grid from -SUM_BOUND to SUM_BOUND
 GUIDED_LEVELS = 6  # from the root down, where splits are chosen; docs/guided.md has the measurements
 _CHOICE_PART = 6 / 13  # of a guided structure's budget: 30 % for choices, 35 % for pruning in all
 _COUNT_SHARE = 0.25  # of a mean's budget: sums are what its error comes from
 _ROWS_PER_THRESHOLD = 20  # with fewer rows than this many thresholds the trees stay stumps
+_WEAK_EPSILON, _WEAK_DELTA = 20.0, 0.01  # beyond, a promise is one in form only
 
 
 class PrivacyLeakWarning(UserWarning):
@@ -72,6 +85,18 @@ class PrivacyLeakWarning(UserWarning):
     """
 
 
+def warn(message: str, category: type[Warning] = PrivacyLeakWarning) -> None:
+    """Warn, as of the line outside of this package (and of scikit-learn's decorators) that called."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, level)
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] in ("lumberjack", "sklearn")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
     """What is promised, and everything needed to recompute it.
@@ -83,7 +108,7 @@ class Guarantee:
     unit : {"row", "person"}
         What may be added or removed without being noticed.
     rows_per_person : int
-        Most rows that one unit owns.
+        Maximum number of rows that one unit owns.
     neighbours : str
         Always "add/remove".
     accounting : {"joint", "paper"}
@@ -121,8 +146,10 @@ class Guarantee:
         For means: the noise of a leaf's sum of targets and the largest target, in steps of their grid.
     structure_share : float or None
         Share of the budget for the structure: of mu^2 ("joint") or of epsilon and delta ("paper").
+    assumptions : tuple of str
+        What the promise rests on, for the data holder to judge.
     caveats : tuple of str
-        Reserves. Empty only when the promise holds without any.
+        What breaks the promise. Empty only when it holds without reserve.
 
     Examples
     --------
@@ -134,7 +161,7 @@ class Guarantee:
 
     epsilon: float
     delta: float
-    unit: Literal["row", "person"]
+    unit: Unit
     rows_per_person: int
     neighbours: Literal["add/remove"] = "add/remove"
     accounting: Accounting
@@ -156,6 +183,7 @@ class Guarantee:
     choices_per_record: int = 0
     choice_exponent: float | None = None
     choice_range: float | None = None
+    assumptions: tuple[str, ...] = FOREST_ASSUMPTIONS
     caveats: tuple[str, ...] = ()
 
     @property
@@ -176,6 +204,31 @@ class Guarantee:
     def suggested_rows(self) -> int:
         """Rows from which it makes sense: with fewer than about 20 thresholds trees stay stumps."""
         return math.ceil(_ROWS_PER_THRESHOLD * self.threshold)
+
+    @property
+    def protected(self) -> str:
+        """Who or what may be added or removed: a row, or a person with so many rows."""
+        r = self.rows_per_person
+        if self.unit == "row":
+            return "row"
+        return f"person with up to {r:,} rows" if r > 1 else "person (one row of each is used)"
+
+    @property
+    def weaknesses(self) -> tuple[str, ...]:
+        """What such an epsilon or delta means, where it promises next to nothing."""
+        said = []
+        if self.epsilon > _WEAK_EPSILON:
+            odds = f"{math.exp(self.epsilon):.2g}" if self.epsilon < 700 else "more than 1e300"
+            said.append(
+                f"epsilon = {self.epsilon:g} is almost no protection: one {self.unit} may change the "
+                f"odds of anything by a factor of {odds}; 0.1 to 4 is usual"
+            )
+        if self.delta >= _WEAK_DELTA:
+            said.append(
+                f"delta = {self.delta:g} is almost no protection: with that chance everything about a "
+                f"{self.unit} may be revealed; well below 1 / (number of rows) is usual"
+            )
+        return tuple(said)
 
     def verify(self) -> float:
         """Recompute delta from this record alone; the promise holds when it is at most ``delta``.
@@ -203,8 +256,12 @@ class Guarantee:
         means = (self.leaf == "mean", self.sum_noise is not None, self.sum_bound is not None)
         if self.leaf not in get_args(Leaf) or any(means) != all(means):
             return False
-        proper_unit = (self.unit == "row") == (self.rows_per_person == 1)
-        if not proper_unit or self.neighbours != "add/remove":
+        if self.unit not in get_args(Unit) or self.neighbours != "add/remove":
+            return False
+        if self.unit == "row" and self.rows_per_person != 1:
+            return False
+        forest = self.leaf not in ("prefixes", "none")
+        if not {*(FOREST_ASSUMPTIONS if forest else SEARCH_ASSUMPTIONS)} <= {*self.assumptions}:
             return False
         if self.queries_per_record < trees * _queries(self.method, self.max_depth):
             return False
@@ -312,18 +369,19 @@ class Guarantee:
         for name, field in fields.items():
             if not _fits(found[name], field.type):
                 raise ValueError(f"not a guarantee: {name} must not be {found[name]!r}")
-        found["caveats"] = tuple(found["caveats"])
+        for name in ("assumptions", "caveats"):
+            found[name] = tuple(found[name])
         return cls(**found)
 
     def __str__(self) -> str:
-        whose = "row" if self.unit == "row" else f"person with up to {self.rows_per_person} rows"
         plural = "s" if self.n_estimators > 1 else ""
         trees = f"{self.n_estimators} tree{plural} of {self.max_depth} levels, {self.method}"
         thresholds = f"count + noise {self.threshold_noise:.6g} > {self.threshold:.6g}"
         if self.cutoff is not None:
             thresholds += f"; never for counts up to {self.cut} (cut-off {self.cutoff:.6g})"
+        promise = f"({self.epsilon:g}, {self.delta:g})-differential privacy"
         lines = [
-            f"({self.epsilon:g}, {self.delta:g})-differential privacy, {self.neighbours} a {whose}",
+            f"{promise}, {self.neighbours} a {self.protected}",
             f"  theorem     {self.theorem}",
             f"  structure   {trees}: at most {self.queries_per_record} threshold queries a row",
             f"  thresholds  {thresholds}",
@@ -341,7 +399,9 @@ class Guarantee:
             lines.append(f"  {self.leaf:<11} {noise}, {self.counts_per_record} a row")
         lines += [
             f"  recomputed  delta = {self.verify():.8g}",
-            f"  data        makes sense from about {self.suggested_rows:,} rows on",
+            f"  data        recommended: at least {self.suggested_rows:,} rows",
+            *(f"  weak        {weakness}" for weakness in self.weaknesses),
+            *(f"  assumption  {assumption}" for assumption in self.assumptions),
             f"  caveats     {'; '.join(self.caveats) or 'none'}",
         ]
         return "\n".join(lines)
@@ -388,7 +448,7 @@ def score_range(leaf: Leaf) -> float:
 
 def plan(
     epsilon: float,
-    delta: float,
+    delta: float = 1e-6,
     n_estimators: int = 20,
     max_depth: int = 100,
     *,
@@ -398,6 +458,7 @@ def plan(
     structure_share: float | None = None,
     threshold: float | None = None,
     rows_per_person: int = 1,
+    unit: Unit | None = None,
     sum_bound: int | None = None,
 ) -> Guarantee:
     """Say what noise and threshold a forest will have; no data needed.
@@ -420,7 +481,10 @@ def plan(
     threshold : float or None
         tau; None: the smallest allowed. A larger one also raises the largest count that is dropped.
     rows_per_person : int
-        Most rows that one person owns; above 1 the guarantee is for persons.
+        Maximum number of rows per person; above 1 the guarantee is for persons.
+    unit : {"row", "person"} or None
+        What the guarantee is for. ``fit`` with ``person_ids`` always protects persons, also with one row
+        each. None: persons if ``rows_per_person`` is above 1, and rows otherwise.
     sum_bound : int or None
         For "mean": the largest target in steps of its grid; None: the grid that the regressor uses.
 
@@ -446,6 +510,10 @@ def plan(
     _check_option("leaf", leaf, ("counts", "majority", "exponential", "mean"))
     splits = ("random" if accounting == "paper" else "guided") if splits is None else splits
     _check_option("splits", splits, get_args(Splits))
+    unit = ("row" if r == 1 else "person") if unit is None else unit
+    _check_option("unit", unit, get_args(Unit))
+    if unit == "row" and r != 1:
+        raise ValueError(f'rows_per_person={r} makes persons the unit; leave unit="row" out')
     if splits == "guided" and accounting == "paper":
         raise ValueError(
             'splits="guided" needs accounting="joint": the paper prices random splits only; '
@@ -493,10 +561,10 @@ def plan(
     elif sum_bound is not None:
         raise ValueError(f'sum_bound is for leaf="mean" only, got leaf={leaf!r}')
     tau, cut = _threshold(found, threshold, r)
-    return Guarantee(
+    guarantee = Guarantee(
         epsilon=epsilon,
         delta=delta,
-        unit="row" if r == 1 else "person",
+        unit=unit,
         rows_per_person=r,
         accounting=accounting,
         method="sparse",
@@ -519,6 +587,9 @@ def plan(
         choice_range=score_range(leaf) if levels else None,
         caveats=(NOT_PROVED,) if accounting == "paper" else (),
     )
+    for weakness in guarantee.weaknesses:
+        warn(weakness)
+    return guarantee
 
 
 def plan_heavy_hitters(
@@ -571,6 +642,7 @@ def plan_heavy_hitters(
         counts_per_record=k,
         leaf_noise=leaf_sigma if counts else None,
         structure_share=0.5 if counts else None,
+        assumptions=SEARCH_ASSUMPTIONS,
         caveats=caveats,
     )
 

@@ -5,7 +5,6 @@ MarkHeavyHitters (Algorithm 1) with GaussianSparseThreshold (Algorithm 2), and t
 """
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,8 +20,8 @@ from lumberjack.guarantee import (
     SEEDED,
     Guarantee,
     Method,
-    PrivacyLeakWarning,
     plan_heavy_hitters,
+    warn,
 )
 from lumberjack.kernels import kernel
 from lumberjack.noise import Bits, RoundedGaussian, ThresholdCoin, Words, seed_from
@@ -327,8 +326,8 @@ def heavy_hitters(
         guarantee = promise(height, caveats, n_nodes)
     else:
         guarantee = promise(height)
-    for caveat in caveats:
-        warnings.warn(f"not private without reserve: {caveat}", PrivacyLeakWarning, stacklevel=2)
+    for reserve in (*guarantee.weaknesses, *(f"guarantee has a caveat: {text}" for text in caveats)):
+        warn(reserve)
 
     keys = None if bits.seed is None else tree.keys()
     marks = mark_privately(tree.levels, guarantee, bits, keys)

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_array, column_or_1d
+from scipy.sparse import issparse
+from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from lumberjack.accounting.checks import check_real
-from lumberjack.domain import Codes, Domain, columns_of
+from lumberjack.domain import Codes, Domain, columns_of, is_missing
 from lumberjack.noise import Bits, Purpose, mix_keys
 from lumberjack.paths import hash_label
 
@@ -25,6 +26,7 @@ __all__ = [
     "check_classes",
     "check_lengths",
     "check_names",
+    "check_weights",
     "encode_labels",
     "encode_rows",
     "limit_rows",
@@ -43,19 +45,33 @@ def read_table(X: Any) -> Any:
     How one row is read depends on no other row: a list becomes an array of Python objects, so that
     a stray value in one row cannot turn the numbers of all the others into text.
     """
-    if (hasattr(X, "columns") or hasattr(X, "column_names")) and columns_of(X)[0] is not None:
-        return X
-    if isinstance(X, list | tuple):
-        try:
-            X = np.array(X, dtype=object)
-        except ValueError:
-            raise ValueError("X must be a table: its rows have different lengths") from None
-    if isinstance(X, np.ndarray):
-        if X.dtype.kind == "c":
-            raise ValueError("Complex data not supported")
-        if X.ndim != 2:
-            raise ValueError(f"Expected 2D array, got a {X.ndim}D array instead. Reshape your data.")
-    return check_array(X, dtype=None, ensure_all_finite=False)
+    if isinstance(X, np.ma.MaskedArray):
+        X, mask = X.data.astype(object), np.ma.getmaskarray(X)
+        X[mask] = None
+    names, _ = columns_of(X) if hasattr(X, "columns") or hasattr(X, "column_names") else (None, [])
+    if issparse(X):
+        raise TypeError("Sparse data was passed for X, but dense data is required. Use X.toarray().")
+    if names is None:
+        X = _read_array(X)
+    if not (X.shape[1] if names is None else names):
+        # scikit-learn's words, without the number of rows
+        raise ValueError("X has 0 feature(s) (shape=(, 0)) while a minimum of 1 is required.")
+    return X
+
+
+def _read_array(X: Any) -> NDArray[Any]:
+    """A 2-D array; a list becomes one of Python objects, whose rows are read one by one."""
+    if not isinstance(X, list | tuple) and not hasattr(X, "__array__"):
+        raise TypeError(f"X must be a data frame or a 2-D array, got {type(X).__name__}")
+    try:
+        array = np.array(X, dtype=object) if isinstance(X, list | tuple) else np.asarray(X)
+    except (TypeError, ValueError):
+        raise ValueError("X must be a table: its rows have different lengths") from None
+    if array.dtype.kind == "c":
+        raise ValueError("Complex data not supported")
+    if array.ndim != 2:
+        raise ValueError(f"Expected 2D array, got a {array.ndim}D array instead. Reshape your data.")
+    return array
 
 
 def as_domain(given: Domain | Mapping[str, Any]) -> Domain:
@@ -69,6 +85,21 @@ def encode_rows(domain: Domain, X: Any) -> Codes:
     if not len(codes):
         raise ValueError("X must have at least one row")
     return codes
+
+
+def check_weights(name: str, given: Any) -> NDArray[np.float64]:
+    """Weights of columns or classes: not all 0, and within what floats can tell apart."""
+    try:
+        weights = np.asarray(list(given), dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must hold numbers, got {given!r}") from None
+    if weights.ndim != 1 or not np.all(np.isfinite(weights) & (weights >= 0)):
+        raise ValueError(f"{name} must hold numbers of at least 0, got {given!r}")
+    if not weights.any():
+        raise ValueError(f"{name} must not all be 0")
+    if weights.max() > 1e100 or weights[weights > 0].min() < weights.max() * 1e-12:
+        raise ValueError(f"{name} must be 0 or at least 1e-12 of the largest, which is at most 1e100")
+    return weights
 
 
 def check_names(names: list[str], fitted: list[str]) -> None:
@@ -104,13 +135,17 @@ def check_lengths(n: int, **others: Any) -> None:
 
 def read_people(person_ids: Any) -> list[Any]:
     """Ids as plain values, each by itself; a missing one is refused, as it would protect nobody."""
+    if isinstance(person_ids, str | bytes | Mapping) or not hasattr(person_ids, "__len__"):
+        raise TypeError(
+            f"person_ids must hold one id for each row, got a single {type(person_ids).__name__}"
+        )
     listed = getattr(person_ids, "to_list", None) or getattr(person_ids, "to_pylist", None)
     listed = listed or getattr(person_ids, "tolist", None)
     people = list(listed() if listed else person_ids)
     out: list[Any] = []
     for person in people:
         try:
-            missing = person is None or bool(person != person)
+            missing = is_missing(person) or person in ("", b"")
             number = isinstance(person, float) and person.is_integer()
             hash(person)
         except (TypeError, ValueError):
@@ -147,21 +182,17 @@ def limit_rows(
     return np.sort(order[np.arange(len(order)) - first < r])
 
 
-def is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # pandas.NA answers every comparison with itself
-        return True
-
-
 def read_target(y: Any) -> NDArray[Any]:
     """The target as a 1-D array, as it is."""
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None")
-    values = np.asarray(y)
+    try:
+        values = np.asarray(y)
+    except (TypeError, ValueError):
+        raise ValueError("y should be a 1d array") from None
     if values.dtype.kind == "c":
         raise ValueError("Complex data not supported")
-    if values.ndim > 2 or (values.ndim == 2 and values.shape[1] != 1):
+    if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[1] != 1):
         raise ValueError("y should be a 1d array")
     return np.asarray(column_or_1d(values, warn=True))
 
@@ -187,14 +218,23 @@ def encode_labels(labels: NDArray[Any], classes: Any) -> tuple[NDArray[Any], NDA
     if classes is None:
         with warnings.catch_warnings():  # a warning that counts classes would tell about the data
             warnings.simplefilter("ignore", UserWarning)
-            check_classification_targets(labels)
-    known = np.unique(labels) if classes is None else classes
+            try:
+                check_classification_targets(labels)
+            except TypeError:  # it sorts them
+                raise TypeError("y must hold plain labels: all strings, or all numbers") from None
+    try:
+        known = np.unique(labels) if classes is None else classes
+    except TypeError:
+        raise TypeError("y must hold labels of one kind: all strings, or all numbers") from None
     if labels.dtype.kind in "iufb" and known.dtype.kind in "iufb":
         target = np.searchsorted(known, labels).astype(np.int32)
         target[known[np.minimum(target, len(known) - 1)] != labels] = -1
     else:
         place = {label: i for i, label in enumerate(known.tolist())}
-        target = np.array([place.get(label, -1) for label in labels.tolist()], dtype=np.int32)
+        try:
+            target = np.array([place.get(label, -1) for label in labels.tolist()], dtype=np.int32)
+        except TypeError:
+            raise TypeError("y must hold plain labels: strings or numbers") from None
     if (target < 0).any():
         raise ValueError("y has a label that is not in classes; add it or leave those rows out")
     return known, target

@@ -178,7 +178,8 @@ def plain_label(label: Any) -> Label:
 
 def _fresh(label: Label) -> Label:
     if isinstance(label, int):
-        return label
+        size = label.bit_length() // 8 + 1
+        return int.from_bytes(label.to_bytes(size, "little", signed=True), "little", signed=True)
     return label.encode("utf-8", "surrogatepass").decode("utf-8", "surrogatepass")
 
 
@@ -199,7 +200,7 @@ def _from_labels(
             flat.append(found)
     codes, depth = np.array(flat, dtype=np.int64), np.array(depths, dtype=np.int64)
     begin = np.cumsum(depth) - depth
-    # Fresh strings: an object of the caller's, released as it is, would show which record it came from.
+    # Fresh objects: one of the caller's, released as it is, would show which record it came from.
     labels_by_code: list[Label] = [0, *(_fresh(label) for label in code)]
 
     def column(level: int, rows: Integers) -> Integers:

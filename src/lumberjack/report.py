@@ -97,8 +97,7 @@ class Description:
     @property
     def unit(self) -> str:
         """Who is protected."""
-        r = self.guarantee.rows_per_person
-        return "row" if self.guarantee.unit == "row" else f"person with up to {r:,} rows"
+        return self.guarantee.protected
 
     @property
     def promise(self) -> str:

@@ -214,6 +214,8 @@ def calibrate_odds(histogram: Floats, noise: float) -> Floats:
 
     def fit(counts: Floats) -> Floats:
         clear = counts.sum(axis=1) > _CLEAR * math.sqrt(2) * noise
+        if not clear.any():  # of many classes most are rare
+            return UNCHANGED
         odds, false, true = centres[clear], counts[clear, 0], counts[clear, 1]
         x = _parts(odds)
         spread = noise * np.hypot(expit(odds), expit(-odds))

@@ -116,7 +116,7 @@ def prune(
         nodes, answers = _wake(codes, public, height, guide, nodes, answers, rows, thinning, bits)
     marks = mark_tree(nodes.level[: len(answers)], nodes.up, answers, height)
     *arrays, leaf_keys, segment = _release(nodes, marks)
-    tree = Tree(*arrays)
+    tree = Tree(*map(np.copy, arrays))  # a slice would keep private work buffers behind it
     start = np.where(segment < 0, 0, nodes.start[segment])
     count = np.where(segment < 0, 0, nodes.n_rows[segment])
     return tree, Leaves(leaf_keys, rows, start, count), Work(len(answers), *cost)
