@@ -1,16 +1,17 @@
 """How the documentation is built: ``make docs``, then open out/docs/index.html."""
 
 import warnings
-from importlib.metadata import version as _version
 
 from docutils import nodes
+
+import lumberjack
 
 warnings.filterwarnings("ignore", "Unknown section Formal Guarantees")  # see _formal_guarantees
 
 project = "Lumberjack"
 author = "The Lumberjack developers"
 copyright = author  # noqa: A001
-release = version = _version("lumberjack-dp")
+release = version = lumberjack.__version__
 
 extensions = [
     "myst_parser",

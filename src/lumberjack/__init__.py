@@ -15,3 +15,5 @@ __all__ = [
     "load",
     "plan",
 ]
+
+__version__ = "0.1.0.dev0"
