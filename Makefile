@@ -2,26 +2,28 @@
 # make test   sets up and runs lint, types and tests
 # make docs   sets up and builds the documentation in out/docs
 # make fuzz   sets up and throws 100,000 mutated model files at load
+# make dist   sets up, builds the sdist and the wheel in dist and checks them
 # make bench  sets up and runs the paper's experiments (hours; goes on where it was stopped)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test docs fuzz test-oldest bench test-bench lint types format clean
+.PHONY: help demo test docs fuzz dist test-oldest bench test-bench lint types format clean
 
 help:
-	@sed -n '1,5s/^# //p' Makefile
+	@sed -n '1,6s/^# //p' Makefile
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Lumberjack needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
 	@echo "Setting up $(VENV) (once; about a minute) ..."
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
+# The version is in src/lumberjack/__init__.py; an installation keeps a copy of it.
+$(VENV)/demo.stamp: pyproject.toml src/lumberjack/__init__.py | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plot]'
 	@touch $@
 
-$(VENV)/test.stamp: pyproject.toml | $(BIN)/python
+$(VENV)/test.stamp: pyproject.toml src/lumberjack/__init__.py | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	@touch $@
 
@@ -40,9 +42,22 @@ docs: $(VENV)/test.stamp
 fuzz: $(VENV)/test.stamp
 	$(BIN)/python tests/fuzz_models.py 100000
 
+# Schemas that the package brings along: no network.
+SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema vendor
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@$(SCHEMA).github-workflows .github/workflows/*.yml
+	@$(SCHEMA).dependabot .github/dependabot.yml
+	@$(SCHEMA).github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+	@$(SCHEMA).github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	@$(SCHEMA).citation-file-format CITATION.cff
+
+dist: $(VENV)/test.stamp
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python .ci/check_dist.py
 
 types: $(VENV)/test.stamp
 	$(BIN)/mypy
