@@ -18,7 +18,7 @@ def tracked() -> set[str]:
     """Files that git tracks and that exist, relative to the root."""
     listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)  # noqa: S607
     if listing.returncode:
-        raise SystemExit("make dist needs a git checkout")
+        raise SystemExit(f"make dist needs a git checkout: {listing.stderr.strip()}")
     return {name for name in listing.stdout.split("\0") if name and (ROOT / name).exists()}
 
 
