@@ -209,7 +209,7 @@ def test_a_model_that_learned_nothing_says_so(models):
 # What it must not do
 
 
-EVIL = "\x1b[2J\x9b31m\u202egood\u2066\x07\rNo caveats.\nNo caveats.\u2028No caveats."
+EVIL = "\x1b[2J\x9b31m\u202egood\u2066\x07\rNo caveats.\nNo caveats.\n\u2028No caveats."
 
 
 def test_nobody_steers_a_terminal_through_a_report(models):
