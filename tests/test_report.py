@@ -79,6 +79,10 @@ def test_text_and_page_say_the_same(models, name):
     for said in (g.theorem, f"{g.threshold:.6g}", f"{g.verify():.8g}", *NOT_COVERED, *model.domain_):
         assert said in text
         assert said in page.text
+    assert g.assumptions
+    for assumption in g.assumptions:
+        assert assumption in text
+        assert assumption in page.text
     for caveat in g.caveats:
         assert f"CAVEAT: {caveat}" in text
         assert caveat in page.red
@@ -127,6 +131,16 @@ def test_a_promise_that_does_not_hold_is_red(models):
     assert not found.holds
     assert "DOES NOT HOLD" in found.text()
     assert "do not keep the promise" in Page(render(found)).red
+
+
+def test_numbers_that_promise_next_to_nothing_are_red(models):
+    """A factor of e^30 = 1e13 for anything, a chance of 5 % that all is revealed."""
+    weak = replace(models["counts"].guarantee_, epsilon=30.0, delta=0.05)
+    found = replace(describe(models["counts"]), guarantee=weak)
+    for said in ("epsilon = 30 is almost no protection", "1.1e+13", "delta = 0.05 is almost no"):
+        assert said in found.text()
+        assert said in Page(render(found)).red
+    assert "almost no protection" not in models["counts"].privacy_report()
 
 
 def test_the_file_is_named_by_its_fingerprint(models, tmp_path):
@@ -261,7 +275,7 @@ def test_a_page_needs_nothing_and_runs_nothing(models, name):
     assert not re.search(r"https?:|url\(|@import|javascript:", html)
     assert not [key for key, _ in page.attributes if key.startswith("on") or key in ("src", "href")]
     assert page.tags.count("h1") == 1
-    assert page.tags.count("h2") == 9
+    assert page.tags.count("h2") == 10
 
 
 def test_hostile_names_stay_text():

@@ -65,6 +65,7 @@ def render(report: Description) -> str:
     sections = [
         ("The promise in words", _paragraphs(report.in_words())),
         ("The promise in numbers", _pairs(report.in_numbers(), "Numbers that the promise rests on")),
+        ("What it assumes", _items(g.assumptions)),
         ("What it does not cover", _items(NOT_COVERED)),
         ("Where the budget went", _budget(report)),
         ("Noise against leaf sizes", _noise(report)),
@@ -107,6 +108,8 @@ def _verdict(report: Description) -> str:
     said = f"δ recomputed from the numbers below: {report.recomputed:.8g}, promised {g.delta:g}."
     kept = "The numbers keep the promise." if report.holds else "The numbers do not keep the promise."
     boxes = [_box("good" if report.holds else "bad", kept, f" {said}")]
+    if g.weaknesses:
+        boxes.append(_box("bad", "Numbers that promise next to nothing.", "", _items(g.weaknesses)))
     if report.learned_nothing:
         boxes.append(_box("bad", NOTHING, f" {report.way_out()}"))
     if g.caveats:

@@ -42,8 +42,6 @@ NOT_COVERED = (
     "model. Each has a price of its own, and prices add up.",
     "Facts about the population. A model that learned that smokers fall ill says so about every smoker, "
     "in the training data or not.",
-    "What is public by assumption: column names, the ranges and categories of the domain, the classes "
-    "or bounds of the target, and all parameters. They are in the model as they are.",
     "The computer that held the data: its logs, its memory, and how long training took.",
 )
 
@@ -248,10 +246,12 @@ class Description:
         verdict = "holds" if self.holds else "DOES NOT HOLD"
         lines = [f"Privacy report: {self.promise}", ""]
         lines += [f"CAVEAT: {caveat}" for caveat in self.guarantee.caveats] or ["No caveats."]
+        lines += [f"WEAK: {weakness}" for weakness in self.guarantee.weaknesses]
         lines += [f"{NOTHING} {self.way_out()}"] if self.learned_nothing else []
         lines += [f"Recomputed: delta = {self.recomputed:.8g}, the promise {verdict}."]
         lines += ["", "In words", *(f"  {line}" for line in self.in_words())]
         lines += ["", "In numbers", *_aligned(self.in_numbers())]
+        lines += ["", "What it assumes", *(f"  - {line}" for line in self.guarantee.assumptions)]
         lines += ["", "What it does not cover", *(f"  - {line}" for line in NOT_COVERED)]
         lines += ["", "Where the budget went", *_bars(self.budget)]
         lines += ["", "What delta consists of", *_bars(self.failure)] if self.failure else []
