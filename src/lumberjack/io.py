@@ -450,7 +450,7 @@ def _refuse_contradictions(stored: Stored) -> None:
         same = labels is None or _check_labels(labels) == known
         rule(same, "its classes are not those of its parameters")
         weighed = set(weights) if isinstance(weights, dict) else set()
-        rule(weighed <= set(known), "class_weight has other classes")
+        rule(labels is None or weighed <= set(known), "class_weight has other classes")
         due[CLASSES_INFERRED] = labels is None
     else:
         targets: Targets = learned["targets_"]

@@ -260,7 +260,8 @@ def check_agreement(model):
     if hasattr(model, "classes_"):
         labels, weights = parameters["classes"], parameters["class_weight"]
         assert CLASSES_INFERRED in caveats if labels is None else set(labels) == set(model.classes_)
-        assert not isinstance(weights, dict) or set(weights) <= set(model.classes_)
+        weighed = set(weights) if isinstance(weights, dict) else set()
+        assert labels is None or weighed <= set(model.classes_)
     else:
         bounds, targets = parameters["y_bounds"], model.targets_
         assert BOUNDS_INFERRED in caveats if bounds is None else bounds == (targets.low, targets.high)

@@ -92,7 +92,8 @@ def test_the_paper_s_theorem_has_a_caveat(originals, tmp_path):
 def test_caveats_that_are_due_let_a_file_in(originals, tmp_path):
     header, arrays = originals["classifier"]
     header["domain"]["inferred"], header["parameters"]["domain"] = True, False
-    header["parameters"]["classes"] = header["parameters"]["class_weight"] = None
+    header["parameters"]["classes"] = None
+    header["parameters"]["class_weight"] = [["nie", 2.0], ["rare", 9.0]]  # that the data did not have
     header["guarantee"]["caveats"] = [CLASSES_INFERRED, DOMAIN_INFERRED]
     assert opened(header, arrays, tmp_path).classes is None
     header, arrays = originals["regressor"]
