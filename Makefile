@@ -38,7 +38,7 @@ docs: $(VENV)/test.stamp
 	$(BIN)/python -m sphinx -b html -E -n -W --keep-going -q docs out/docs
 
 fuzz: $(VENV)/test.stamp
-	PYTHONPATH=tests $(BIN)/python tests/hostile/models.py 100000
+	$(BIN)/python tests/hostile/models.py 100000
 	LUMBERJACK_FUZZ=2000 $(BIN)/python -m pytest tests/hostile
 
 lint: $(VENV)/test.stamp
