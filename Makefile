@@ -1,7 +1,7 @@
 # make demo   sets up and runs the main job on generated data
 # make test   sets up and runs lint, types and tests
 # make docs   sets up and builds the documentation in out/docs
-# make fuzz   sets up and throws 100,000 mutated model files at load
+# make fuzz   sets up and throws 100,000 mutated model files at load, and other hostile input
 # make dist   sets up, builds the sdist and the wheel in dist and checks them
 # make bench  sets up and runs the paper's experiments (hours; goes on where it was stopped)
 PYTHON ?= python3
@@ -40,7 +40,8 @@ docs: $(VENV)/test.stamp
 	$(BIN)/python -m sphinx -b html -E -n -W --keep-going -q docs out/docs
 
 fuzz: $(VENV)/test.stamp
-	$(BIN)/python tests/fuzz_models.py 100000
+	$(BIN)/python tests/hostile/models.py 100000
+	LUMBERJACK_FUZZ=2000 $(BIN)/python -m pytest tests/hostile
 
 # Schemas that the package brings along: no network.
 SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema vendor

@@ -111,34 +111,31 @@ class Shared(Guide):
         if nodes.level[node] > 0:
             below = Guide(self.features, self.target, self.n_classes, self.exponent * factor, levels)
             return below.choose(codes, rows, node, nodes, room, bits)
-        public = self.features.sizes, self.features.categorical, self.features.chances
-        n = len(public[0])
+        n = len(self.features.sizes)
         key = id(self.target)
         if key not in self.drawn:
-            every, _ = lumberjack.guided._offer(public, np.uint64(0), *room, 2.0)
-            bins, total = lumberjack.guided._count(
-                codes, rows, public, every, self.target, self.n_classes
+            every = lumberjack.guided._offer(self.features, np.uint64(0), room, 2.0)
+            bins = lumberjack.guided._count(
+                codes, rows, self.features, every, self.target, self.n_classes
             )
             sigma = self.noise * math.sqrt(n / 4)
             noisy = bins + np.rint(np.random.default_rng().normal(0, sigma, bins.shape))
             self.drawn.clear()
-            self.drawn[key] = every, np.maximum(noisy, 0).astype(np.int64)
+            self.drawn[key] = every.first, np.maximum(noisy, 0).astype(np.int64)
         every, noisy = self.drawn[key]
-        offsets, left = lumberjack.guided._offer(
-            public, nodes.key[node], *room, lumberjack.guided.offered_share(n)
+        offer = lumberjack.guided._offer(
+            self.features, nodes.key[node], room, lumberjack.guided.offered_share(n)
         )
-        offered = np.flatnonzero(np.diff(offsets))
+        offered = np.flatnonzero(np.diff(offer.first))
         if not len(offered):
             return None
+        # The first offered column says how many rows there are; noise makes columns differ a little.
         bins = np.concatenate([noisy[every[f] : every[f + 1]] for f in offered])
-        sizes = [noisy[every[f] : every[f + 1]].sum(axis=0) for f in offered]
-        total = np.max(sizes, axis=0)  # noise makes them differ a little
         feature, cut, score, _ = lumberjack.guided._candidates(
-            public, offsets, bins, total, left, self.n_classes, node, *room,
-            nodes.up, nodes.feature, nodes.cut,
-        )  # fmt: skip
+            self.features, offer, bins, self.n_classes, nodes, node, room
+        )
         best = int(np.argmax(score))
-        return int(feature[best]), int(cut[best]), left
+        return int(feature[best]), int(cut[best]), offer.missing_left
 
 
 def constant(module, name, value):

@@ -13,7 +13,7 @@ import numpy as np
 
 from lumberjack import LumberjackClassifier
 from lumberjack.datasets import make_toy
-from lumberjack.engines.local import prune
+from lumberjack.engines.local import Policy, prune
 from lumberjack.noise import Bits
 from lumberjack.structure import Features, root_keys
 
@@ -38,7 +38,7 @@ class RandomTrees:
         self.categorical = features.categorical
         self.trees = []
         for key in root_keys(0, self.n_trees):
-            tree, _, _ = prune(codes, features, key, self.depth, self, Bits())
+            tree, _, _ = prune(codes, features, key, Policy(self.depth, self, Bits()))
             counts = np.zeros((tree.n_leaves, 3))
             np.add.at(counts, (tree.apply(codes, self.categorical), y), 1)
             self.trees.append((tree, np.eye(3)[counts.argmax(axis=1)]))

@@ -15,12 +15,39 @@ def gaussian_delta(epsilon, mu):
         return mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu)
 
 
-def joint_delta(epsilon, m, sigma, Delta, k=0, leaf_sigma=mp.inf, r=1):
+def cutoff_delta(m, sigma, Delta, r=1):
     with mp.workdps(DIGITS):
         sigma, Delta = mp.mpf(sigma), mp.mpf(Delta)
-        mu = r * mp.sqrt(m / sigma**2 + (k / mp.mpf(leaf_sigma) ** 2 if k else 0))
-        stay = min(mp.ncdf(Delta / sigma) ** m, mp.ncdf((Delta + r - 1) / sigma) ** (r * m))
-        return gaussian_delta(epsilon, mu) + 1 - stay
+        return 1 - min(mp.ncdf(Delta / sigma) ** m, mp.ncdf((Delta + r - 1) / sigma) ** (r * m))
+
+
+def joint_delta(epsilon, m, sigma, Delta, k=0, leaf_sigma=mp.inf, r=1):
+    with mp.workdps(DIGITS):
+        mu = r * mp.sqrt(m / mp.mpf(sigma) ** 2 + (k / mp.mpf(leaf_sigma) ** 2 if k else 0))
+        return gaussian_delta(epsilon, mu) + cutoff_delta(m, sigma, Delta, r)
+
+
+def choices_delta(epsilon, mu, choices, eta, steps=16):
+    """E U_N(Z - epsilon), from below: the recursion with y and t on a grid of eta / steps."""
+    h, far = (
+        eta / steps,
+        int(14 * np.sqrt(choices) / 2 + 2) * steps,
+    )  # 14 standard deviations of N losses
+    y = h * np.arange(-far, far + 1)
+    now = np.maximum(-np.expm1(-y), 0.0)
+    above = -np.expm1(-(y[-1] + h * np.arange(1, steps + 1)))  # U_j = U_0 where no loss can lead below 0
+    for _ in range(choices):
+        wide = np.concatenate([np.zeros(steps), now, above])
+        up, down = wide[steps:], wide[: len(now) + steps]
+        best = now
+        for i in range(steps + 1):
+            p = (np.expm1(eta) - np.expm1(i * h)) / np.expm1(eta)
+            best = np.maximum(best, p * up[i : i + len(now)] + (1 - p) * down[i : i + len(now)])
+        now = best
+    z = np.linspace(-12, 12, 200_001)
+    place = mu * mu / 2 + mu * z - epsilon
+    reached = np.where(place > y[-1], -np.expm1(-place), np.interp(place, y, now, left=0.0))
+    return float(np.trapezoid(reached * stats.norm.pdf(z), z))
 
 
 def theorem1_delta(epsilon, m, sigma, Delta):

@@ -9,10 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import fuzz_models
 import numpy as np
 import pandas as pd
 import pytest
+from hostile import models as fuzz_models
 from sklearn.metrics import roc_auc_score
 
 from lumberjack import Domain, cli, console, load, plan, tables

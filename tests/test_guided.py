@@ -3,7 +3,6 @@
 import itertools
 import math
 from fractions import Fraction
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from scipy.stats import chi2
 
 from lumberjack import Domain
 from lumberjack.domain import CELLS, MISSING, OTHER
+from lumberjack.engines.blocks import plant
 from lumberjack.guarantee import SUM_BOUND
 from lumberjack.guided import (
     BINS,
@@ -23,7 +23,7 @@ from lumberjack.guided import (
     offered_share,
 )
 from lumberjack.noise import Bits
-from lumberjack.structure import Features, root_keys, root_room
+from lumberjack.structure import Features, Room, root_keys, root_room
 
 FALSE_ALARM = 1e-6
 
@@ -88,18 +88,20 @@ def test_a_record_moves_scores_of_numbers_within_an_interval_of_width_one():
 
 def make_tree(domain):
     features = Features.of(domain)
-    first = np.zeros((4, len(domain)), dtype=np.uint32)
-    last = np.zeros((4, len(domain)), dtype=np.uint32)
-    root_room(features.sizes, features.categorical, first[0], last[0])
-    nodes = SimpleNamespace(
+    nodes = plant(np.uint64(0), 0)._replace(
         key=np.zeros(4, dtype=np.uint64),
         up=np.array([-1, 0, 0, 1], dtype=np.int32),
         feature=np.full(4, -1, dtype=np.int32),
         cut=np.zeros(4, dtype=np.int64),
-        first=first,
-        last=last,
     )
     return features, nodes
+
+
+def root(features):
+    """What can be told apart at the root."""
+    room = Room(*np.zeros((2, len(features.sizes)), dtype=np.uint32))
+    root_room(features, room)
+    return room
 
 
 DOMAIN = Domain(
@@ -112,33 +114,23 @@ DOMAIN = Domain(
 )
 
 
-def offering(features, nodes, wanted, missing_left=None):
-    """A root key under which exactly these columns are offered."""
-    public = features.sizes, features.categorical, features.chances
+def offering(features, wanted, missing_left=None):
+    """A root key under which exactly these columns are offered, and the offer."""
     for key in range(20_000):
-        offsets, left = _offer(public, np.uint64(key), nodes.first[0], nodes.last[0], 0.5)
-        if list(np.flatnonzero(np.diff(offsets))) == wanted and missing_left in (None, left):
-            return np.uint64(key), offsets, left
+        offer = _offer(features, np.uint64(key), root(features), 0.5)
+        if list(np.flatnonzero(np.diff(offer.first))) == wanted and (
+            missing_left in (None, offer.missing_left)
+        ):
+            return np.uint64(key), offer
     raise AssertionError("no such key")
-
-
-def room(nodes):
-    return nodes.first[0], nodes.last[0]
-
-
-def tree(nodes):
-    return nodes.up, nodes.feature, nodes.cut
 
 
 def list_candidates(domain, codes, target, n_classes, wanted, missing_left=False):
     features, nodes = make_tree(domain)
-    public = features.sizes, features.categorical, features.chances
-    _, offsets, left = offering(features, nodes, wanted, missing_left)
+    _, offer = offering(features, wanted, missing_left)
     rows = np.arange(len(codes), dtype=np.int32)
-    bins, total = _count(codes, rows, public, offsets, target, n_classes)
-    return _candidates(
-        public, offsets, bins, total, left, n_classes, 0, nodes.first[0], nodes.last[0], *tree(nodes)
-    )
+    bins = _count(codes, rows, features, offer, target, n_classes)
+    return _candidates(features, offer, bins, n_classes, nodes, 0, root(features))
 
 
 def side_scores(left, target, n_classes):
@@ -185,19 +177,15 @@ def test_scores_of_all_candidates_are_those_of_their_sides(n_classes, missing_le
 
 
 def test_what_is_offered_is_public_and_has_room():
-    features, nodes = make_tree(DOMAIN)
-    public = features.sizes, features.categorical, features.chances
+    features = Features.of(DOMAIN)
     keys = root_keys(3, 4000)
-    offered = np.array(
-        [np.diff(_offer(public, k, nodes.first[0], nodes.last[0], 0.5)[0]) > 0 for k in keys]
-    )
+    offered = np.array([np.diff(_offer(features, k, root(features), 0.5).first) > 0 for k in keys])
     assert not offered[:, 3].any()  # a constant cannot be split
     # Each with chance 1/sqrt(4), independently: 4000 draws, 5 standard deviations.
     assert np.all(np.abs(offered[:, :3].mean(axis=0) - 0.5) < 5 * 0.5 / math.sqrt(4000))
     assert abs(np.corrcoef(offered[:, :3].T)[0, 1]) < 0.08
     weighted = Features.of(DOMAIN, np.array([1.0, 0.0, 3.0, 1.0]))
-    public = weighted.sizes, weighted.categorical, weighted.chances
-    never = [np.diff(_offer(public, k, nodes.first[0], nodes.last[0], 0.5)[0])[1] for k in keys[:200]]
+    never = [np.diff(_offer(weighted, k, root(features), 0.5).first)[1] for k in keys[:200]]
     assert not any(never)
 
 
@@ -208,23 +196,19 @@ def test_about_the_square_root_of_all_columns_is_offered():
 
 def test_candidates_keep_to_what_ancestors_left():
     features, nodes = make_tree(DOMAIN)
-    public = features.sizes, features.categorical, features.chances
     nodes.feature[0], nodes.cut[0] = 1, 2  # the root split on job = c; node 2 is on its other side
-    nodes.first[2], nodes.last[2] = nodes.first[0], nodes.last[0]
-    nodes.last[2, 1] = 2
-    nodes.first[2, 0] = CELLS // 2
-    key, offsets, _ = offering(features, nodes, [0, 1])
+    room = root(features)
+    room.last[1] = 2
+    room.first[0] = CELLS // 2
+    key, offer = offering(features, [0, 1], False)
     codes = np.zeros((1, 4), dtype=np.uint32)
-    bins, total = _count(codes, np.zeros(1, np.int32), public, offsets, np.zeros(1, np.int32), 2)
-    feature, cut, _, _ = _candidates(
-        public, offsets, bins, total, False, 2, 2, nodes.first[2], nodes.last[2], *tree(nodes)
-    )
+    bins = _count(codes, np.zeros(1, np.int32), features, offer, np.zeros(1, np.int32), 2)
+    feature, cut, _, _ = _candidates(features, offer, bins, 2, nodes, 2, room)
     assert set(cut[feature == 1]) == {0, 1}
     assert cut[feature == 0].min() >= CELLS // 2
     assert (feature == 0).sum() == BINS // 2 - 1
-    nodes.last[2, 1] = 1  # one category left: nothing to tell apart
-    offsets, _ = _offer(public, key, nodes.first[2], nodes.last[2], 0.5)
-    assert np.diff(offsets)[1] == 0
+    room.last[1] = 1  # one category left: nothing to tell apart
+    assert np.diff(_offer(features, key, room, 0.5).first)[1] == 0
 
 
 @pytest.mark.parametrize("n_classes", [2, 0])
@@ -239,12 +223,12 @@ def test_choices_have_the_probabilities_of_the_exponential_mechanism(n_classes):
     if n_classes == 0:
         target = (target * 2 - 1) * SUM_BOUND
     features, nodes = make_tree(DOMAIN)
-    key, _, left = offering(features, nodes, [0, 1])
+    key, offer = offering(features, [0, 1])
     nodes.key[0] = key
     guide = Guide(features, target, n_classes, exponent, 6)
     rows = np.arange(n, dtype=np.int32)
-    picked = [guide.choose(codes, rows, 0, nodes, room(nodes), Bits(None)) for _ in range(draws)]
-    assert {m for _, _, m in picked} == {left}
+    picked = [guide.choose(codes, rows, 0, nodes, root(features), Bits(None)) for _ in range(draws)]
+    assert {m for _, _, m in picked} == {offer.missing_left}
     weight = {}
     for f, options in ((0, [CELLS // BINS * (b + 1) - 1 for b in range(BINS - 1)]), (1, range(3))):
         for c in options:
@@ -266,7 +250,7 @@ def test_choices_have_the_probabilities_of_the_exponential_mechanism(n_classes):
     assert statistic < chi2.isf(FALSE_ALARM, len(found) - 1)
     # Twice the exponent must be noticed, or this test tells nothing.
     sharper = Guide(features, target, n_classes, 2 * exponent, 6)
-    other = [sharper.choose(codes, rows, 0, nodes, room(nodes), Bits(None))[:2] for _ in range(draws)]
+    other = [sharper.choose(codes, rows, 0, nodes, root(features), Bits(None))[:2] for _ in range(draws)]
     counts = np.array([other.count(option) for option in weight])[common]
     assert ((counts - expected[: common.sum()]) ** 2 / expected[: common.sum()]).sum() > chi2.isf(
         FALSE_ALARM, common.sum() - 1
@@ -281,7 +265,8 @@ def test_a_node_without_candidates_says_so():
     for key in range(20):
         nodes.key[0] = key
         assert (
-            guide.choose(codes, np.arange(3, dtype=np.int32), 0, nodes, room(nodes), Bits(None)) is None
+            guide.choose(codes, np.arange(3, dtype=np.int32), 0, nodes, root(features), Bits(None))
+            is None
         )
 
 
@@ -290,9 +275,9 @@ def test_seeded_choices_depend_on_the_node_and_nothing_else():
     codes = rng.integers(0, 3, (50, 4)).astype(np.uint32)
     target = rng.integers(0, 2, 50).astype(np.int32)
     features, nodes = make_tree(DOMAIN)
-    nodes.key[0] = offering(features, nodes, [0, 1])[0]
+    nodes.key[0] = offering(features, [0, 1])[0]
     guide = Guide(features, target, 2, 0.01, 6)
     rows = np.arange(50, dtype=np.int32)
-    first = guide.choose(codes, rows, 0, nodes, room(nodes), Bits(7))
-    assert first == guide.choose(codes, rows[::-1].copy(), 0, nodes, room(nodes), Bits(7))
-    assert len({guide.choose(codes, rows, 0, nodes, room(nodes), Bits(s)) for s in range(40)}) > 5
+    first = guide.choose(codes, rows, 0, nodes, root(features), Bits(7))
+    assert first == guide.choose(codes, rows[::-1].copy(), 0, nodes, root(features), Bits(7))
+    assert len({guide.choose(codes, rows, 0, nodes, root(features), Bits(s)) for s in range(40)}) > 5

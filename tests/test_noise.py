@@ -48,14 +48,14 @@ def test_gaussian_table_brackets_the_true_tail(sigma):
 def test_coin_table_brackets_the_true_probability(sigma, tau):
     cut = max(0, math.floor(tau - 12 * sigma))
     coin = ThresholdCoin(sigma, tau, cut=cut, largest=2**40)
-    size = len(coin._lower)
+    size = len(coin._table.lower)
     for i in np.unique(np.linspace(0, size - 1, 400).astype(int)):
         with mp.workdps(60):
             q = cut + 1 + int(i)
             exact = mp.ncdf((q - mp.mpf(tau)) / mp.mpf(sigma)) * 2**63
-            assert int(coin._lower[i]) <= exact <= int(coin._upper[i])
-            assert int(coin._upper[i]) - int(coin._lower[i]) <= exact * mp.mpf(2) ** -38 + 3
-    assert int(coin._upper[-1]) == 2**63
+            assert int(coin._table.lower[i]) <= exact <= int(coin._table.upper[i])
+            assert int(coin._table.upper[i]) - int(coin._table.lower[i]) <= exact * mp.mpf(2) ** -38 + 3
+    assert int(coin._table.upper[-1]) == 2**63
 
 
 def test_scipy_is_far_more_accurate_than_the_bounds_assume():

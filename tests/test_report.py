@@ -3,16 +3,18 @@
 import hashlib
 import re
 import shutil
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
 import pytest
+import reference
 
-from lumberjack import Domain, LumberjackClassifier, LumberjackRegressor, load
-from lumberjack.guarantee import DOMAIN_INFERRED, SEEDED
+from lumberjack import Domain, LumberjackClassifier, LumberjackRegressor, load, plan
+from lumberjack.guarantee import DOMAIN_INFERRED, SEEDED, plan_heavy_hitters
 from lumberjack.page import render
-from lumberjack.report import NOT_COVERED, describe
+from lumberjack.report import NOT_COVERED, NOTHING, Part, describe
 
 DOMAIN = Domain(
     {
@@ -77,6 +79,10 @@ def test_text_and_page_say_the_same(models, name):
     for said in (g.theorem, f"{g.threshold:.6g}", f"{g.verify():.8g}", *NOT_COVERED, *model.domain_):
         assert said in text
         assert said in page.text
+    assert g.assumptions
+    for assumption in g.assumptions:
+        assert assumption in text
+        assert assumption in page.text
     for caveat in g.caveats:
         assert f"CAVEAT: {caveat}" in text
         assert caveat in page.red
@@ -127,6 +133,16 @@ def test_a_promise_that_does_not_hold_is_red(models):
     assert "do not keep the promise" in Page(render(found)).red
 
 
+def test_numbers_that_promise_next_to_nothing_are_red(models):
+    """A factor of e^30 = 1e13 for anything, a chance of 5 % that all is revealed."""
+    weak = replace(models["counts"].guarantee_, epsilon=30.0, delta=0.05)
+    found = replace(describe(models["counts"]), guarantee=weak)
+    for said in ("epsilon = 30 is almost no protection", "1.1e+13", "delta = 0.05 is almost no"):
+        assert said in found.text()
+        assert said in Page(render(found)).red
+    assert "almost no protection" not in models["counts"].privacy_report()
+
+
 def test_the_file_is_named_by_its_fingerprint(models, tmp_path):
     models["counts"].save(tmp_path / "m")
     digest = hashlib.sha256((tmp_path / "m").read_bytes()).hexdigest()
@@ -136,7 +152,92 @@ def test_the_file_is_named_by_its_fingerprint(models, tmp_path):
     assert render(found) == render(describe(load(tmp_path / "m"), digest))  # no date, no chance
 
 
+def by_hand(text):
+    """Delta from the text of a page alone, and how much of it a bound from above may add."""
+    text = text[text.index("By hand;") : text.index("The whole record as JSON")]
+    found = dict(re.findall(r"([^\s,(]+) = (-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)", text))
+    n = {name: float(value) for name, value in found.items()}
+    m, k, r = int(n["m"]), int(n["k"]), int(n.get("r", 1))
+    one = 1 / n["σ_L"] ** 2 if "k/σ_L²" in text or "8·σ_L²" in text else 0.0
+    if "k·B²/σ_s²" in text:
+        one += (n["B"] / n["σ_s"]) ** 2
+    if "√j/σ" in text:
+        rho = k / (8 * n["σ_L"] ** 2) if "ρ is k/(8·σ_L²)" in text else k * one / 2
+        structure = reference.theorem1_delta(n["s"] * n["ε"], m, n["σ"], n["Δ"])
+        return structure + reference.zcdp_delta((1 - n["s"]) * n["ε"], rho), 1e-9
+    cut = 0
+    if "Φ(Δ/σ)^m" in text:
+        cut = reference.cutoff_delta(m, n["σ"], n["Δ"], r)
+        assert n["τ"] >= n["c"] + r + n["Δ"] - 1e-9
+    assert ("r²·(" in text) == ("r·m" in text) == ("r" in n)
+    mu = r * np.sqrt(m / n["σ"] ** 2 + k * one)
+    if "U_N" not in text:
+        return reference.gaussian_delta(n["ε"], mu) + cut, 1e-9
+    eta = (r if "η is r·λ·w" in text else 1) * n["λ"] * n["w"]
+    return reference.choices_delta(n["ε"], mu, int(n["N"]), eta) + cut, 0.02
+
+
+RECORDS = {
+    "guided": plan(1.0, 1e-6),
+    "guided majority": plan(4.0, 1e-8, 10, 30, leaf="majority"),
+    "guided regression": plan(0.5, 1e-6, 10, leaf="mean"),
+    "guided persons": plan(2.0, 1e-5, 10, 4, rows_per_person=4, threshold=900.0),
+    "random": plan(1.0, 1e-6, splits="random"),
+    "random majority": plan(1.0, 1e-6, 10, splits="random", leaf="majority"),
+    "random regression": plan(1.0, 1e-6, 10, splits="random", leaf="mean"),
+    "random persons": plan(1.0, 1e-6, 10, splits="random", rows_per_person=3),
+    "paper": plan(1.0, 1e-6, 30, accounting="paper", leaf="exponential"),
+    "paper counts": plan(0.5, 1e-6, 10, accounting="paper"),
+    "paper regression": plan(0.5, 1e-6, 10, accounting="paper", leaf="mean"),
+    "no leaves": plan_heavy_hitters(1.0, 1e-6, 32),
+    "no cut-off": plan_heavy_hitters(1.0, 1e-6, 4, method="gaussian", counts=True, dense_nodes=340),
+}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_the_formula_of_a_page_gives_the_delta_of_the_page(models, name):
+    promise = RECORDS[name]
+    found = replace(describe(models["counts"]), guarantee=promise, recomputed=promise.verify())
+    text = Page(render(found)).text
+    said = float(re.search(r"numbers below: (\S+), promised", text)[1])
+    delta, above = by_hand(text)
+    assert float(delta) * (1 - 1e-4) <= said <= float(delta) * (1 + above) * (1 + 1e-7)
+    if above < 0.01:
+        assert said == pytest.approx(float(delta), rel=1e-7)
+
+
+def test_a_model_that_learned_nothing_says_so(models):
+    found = describe(models["stump"])
+    text, page = found.text(), Page(render(found))
+    rows = f"{models['stump'].guarantee_.suggested_rows:,}"
+    for said in (NOTHING, f"at least {rows}), a larger epsilon, or fewer trees."):
+        assert said in text
+        assert said in page.red
+    assert "of the leaves are larger" not in text + page.text  # no good news
+    assert "of the leaves are larger" in models["counts"].privacy_report()
+    assert NOTHING not in models["counts"].privacy_report()
+    assert NOTHING not in Page(render(describe(models["counts"]))).text
+    assert found.to_dict()["learned_nothing"] is True
+
+
 # What it must not do
+
+
+EVIL = "\x1b[2J\x9b31m\u202egood\u2066\x07\rNo caveats.\nNo caveats.\n\u2028No caveats."
+
+
+def test_nobody_steers_a_terminal_through_a_report(models):
+    """A stranger may choose caveats, names of columns, categories and classes."""
+    model = models["counts"]
+    domain = Domain({EVIL: (0, 1), "b": [EVIL, "x"], "c": (0, 1), "d": (0, 1)})
+    caveat = replace(model.guarantee_, caveats=(EVIL,))
+    found = replace(describe(model), guarantee=caveat, domain=domain, target=EVIL)
+    found = replace(found, importance=(Part(EVIL, 1.0),))
+    text, html = found.text(), render(found)
+    assert text.count("\ufffd") > 4 * 6
+    for said in (text, html):
+        assert not set("\x1b\x9b\u202e\u2066\x07\r\u2028") & set(said)
+    assert "No caveats." not in text.splitlines()
 
 
 class Page(HTMLParser):
@@ -174,7 +275,7 @@ def test_a_page_needs_nothing_and_runs_nothing(models, name):
     assert not re.search(r"https?:|url\(|@import|javascript:", html)
     assert not [key for key, _ in page.attributes if key.startswith("on") or key in ("src", "href")]
     assert page.tags.count("h1") == 1
-    assert page.tags.count("h2") == 9
+    assert page.tags.count("h2") == 10
 
 
 def test_hostile_names_stay_text():

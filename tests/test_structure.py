@@ -6,11 +6,13 @@ from scipy import stats
 
 from lumberjack import Domain
 from lumberjack.domain import CELLS, MISSING, OTHER
+from lumberjack.engines.blocks import plant
 from lumberjack.structure import (
     LEFT,
     NO_SPLIT,
     RIGHT,
     Features,
+    Room,
     child_key,
     choose_split,
     interval,
@@ -25,15 +27,17 @@ DOMAIN = Domain({"n": (0, 1), "c": ["a", "b", "c"], "m": (5, 9), "one": (3, 3)})
 def split(features, key, path=()):
     """Split of the node reached by ``path``, (feature, cut, side) from the root."""
     n = len(path)
-    up = np.arange(-1, n, dtype=np.int32)
-    feature = np.array([*(f for f, _, _ in path), NO_SPLIT], dtype=np.int32)
-    cut = np.array([*(c for _, c, _ in path), 0], dtype=np.int64)
-    room = np.empty((2, len(features.sizes)), dtype=np.uint32)
-    root_room(features.sizes, features.categorical, *room)
-    for f, c, side in path:
-        narrow(f, c, side, features.categorical, *room)
-    public = features.sizes, features.categorical, features.chances
-    return choose_split(n, key, *public, *room, up, feature, cut)
+    nodes = plant(key, 0)._replace(
+        key=np.full(n + 1, key),
+        up=np.arange(-1, n, dtype=np.int32),
+        feature=np.array([*(f for f, _, _ in path), NO_SPLIT], dtype=np.int32),
+        cut=np.array([*(c for _, c, _ in path), 0], dtype=np.int64),
+    )
+    room = Room(*np.empty((2, len(features.sizes)), dtype=np.uint32))
+    root_room(features, room)
+    for node, (_, _, side) in enumerate(path):
+        narrow(nodes, node, side, features, room)
+    return choose_split(nodes, n, features, room)
 
 
 def keys(n, seed=0):

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from lumberjack.accounting.checks import check_real
 from lumberjack.anatomy import learned_nothing
 from lumberjack.domain import Codes, Domain, columns_of
-from lumberjack.engines.local import Leaves, prune
+from lumberjack.engines.local import Leaves, Policy, prune
 from lumberjack.files import open_to_write
 from lumberjack.guarantee import (
     DOMAIN_INFERRED,
@@ -154,19 +154,18 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         )
 
         height = guarantee.max_depth
-        thinning = Thinning(coin, height)
         guide = None
         if guarantee.guided_levels:
             exponent = guarantee.choice_exponent or 0.0
             guide = Guide(features, target, n_classes, exponent, guarantee.guided_levels)
 
+        policy = Policy(height, coin, bits, guide, Thinning(coin, height))
+        stop = np.zeros(1, dtype=np.bool_)
+
         def one(key: np.uint64) -> tuple[Tree, Floats]:
-            tree, leaves, _ = prune(
-                codes, features, key, height, coin, bits, guide=guide, thinning=thinning, stop=stop
-            )
+            tree, leaves, _ = prune(codes, features, key, policy, stop)
             return tree, release(leaves)
 
-        stop = np.zeros(1, dtype=np.bool_)
         grown: list[tuple[Tree, Floats]] = []
         threads = ThreadPoolExecutor(effective_n_jobs(self.n_jobs))
         try:

@@ -22,6 +22,7 @@ from rich.text import Text
 
 from lumberjack.files import open_to_write, refuse_existing
 from lumberjack.guarantee import Guarantee, PrivacyLeakWarning
+from lumberjack.report import CONTROL
 
 __all__ = [
     "NOT_HELD",
@@ -45,9 +46,6 @@ __all__ = [
 
 STOPPED, WRONG, SYSTEM, NOT_HELD = 1, 2, 3, 4
 
-# A name in a stranger's file must not steer the terminal.
-_CONTROL = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
-
 
 def _console(stderr: bool = False) -> Console:
     """Made anew each time: tests and pipes exchange the streams. Names from files are no markup."""
@@ -56,12 +54,12 @@ def _console(stderr: bool = False) -> Console:
 
 def say(text: str, style: str = "") -> None:
     """A remark for the person at the terminal."""
-    _console(stderr=True).print(Text(text.translate(_CONTROL), style=style))
+    _console(stderr=True).print(Text(text.translate(CONTROL), style=style))
 
 
 def show(text: str, style: str = "") -> None:
     """A part of the result."""
-    _console().print(Text(text.translate(_CONTROL), style=style))
+    _console().print(Text(text.translate(CONTROL), style=style))
 
 
 def print_json(value: Any) -> None:
@@ -75,7 +73,7 @@ def print_rows(head: list[str], rows: list[list[str]], title: str | None = None)
     for i, name in enumerate(head):
         table.add_column(name, justify="left" if i == 0 else "right")
     for row in rows:
-        table.add_row(*(Text(cell.translate(_CONTROL)) for cell in row))
+        table.add_row(*(Text(cell.translate(CONTROL)) for cell in row))
     console = _console()
     console.print(table, soft_wrap=False)
 

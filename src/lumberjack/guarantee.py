@@ -203,7 +203,8 @@ class Guarantee:
     @property
     def suggested_rows(self) -> int:
         """Rows from which it makes sense: with fewer than about 20 thresholds trees stay stumps."""
-        return math.ceil(_ROWS_PER_THRESHOLD * self.threshold)
+        threshold = min(max(self.threshold, 0.0), 2.0**50)  # a record may claim any number
+        return math.ceil(_ROWS_PER_THRESHOLD * threshold)
 
     @property
     def protected(self) -> str:

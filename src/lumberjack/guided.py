@@ -16,7 +16,7 @@ multiple of 1/256, each side by itself, in integers throughout.
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from lumberjack.domain import CELLS, Codes
 from lumberjack.guarantee import SUM_BOUND
 from lumberjack.kernels import kernel
 from lumberjack.noise import Bits, ExponentialChoice, Purpose
-from lumberjack.structure import Features, chance, is_used
+from lumberjack.structure import Features, Room, chance, is_used
 
 __all__ = ["Guide", "offered_share"]
 
@@ -74,7 +74,7 @@ class Guide:
         rows: NDArray[np.int32],
         node: int,
         nodes: Any,
-        room: tuple[Codes, Codes],
+        room: Room,
         bits: Bits,
     ) -> tuple[int, int, bool] | None:
         """Feature, cut and side of missing numbers for a node; None: there are no candidates.
@@ -82,31 +82,20 @@ class Guide:
         ``rows`` are the node's, ``nodes`` is the tree so far (``engines.blocks.Nodes``), and ``room`` is
         what is left to tell apart (``structure.narrow``).
         """
-        public = self.features.sizes, self.features.categorical, self.features.chances
-        key = nodes.key[node]
-        offsets, missing_left = _offer(public, key, *room, offered_share(len(public[0])))
-        if offsets[-1] == 0:
+        features = self.features
+        offer = _offer(features, nodes.key[node], room, offered_share(len(features.sizes)))
+        if offer.first[-1] == 0:
             return None
-        bins, total = _count(codes, rows, public, offsets, self.target, self.n_classes)
+        bins = _count(codes, rows, features, offer, self.target, self.n_classes)
         feature, cut, score, weight = _candidates(
-            public,
-            offsets,
-            bins,
-            total,
-            missing_left,
-            self.n_classes,
-            node,
-            *room,
-            nodes.up,
-            nodes.feature,
-            nodes.cut,
+            features, offer, bins, self.n_classes, nodes, node, room
         )
         if len(score) == 0:
             return None
         choice = ExponentialChoice(self.exponent / 2**_STEPS)
         keys = None if bits.seed is None else nodes.key[node : node + 1]
         found = choice.draw(score[None], bits, keys, weights=weight[None], purpose=Purpose.SPLIT)[0]
-        return int(feature[found]), int(cut[found]), missing_left
+        return int(feature[found]), int(cut[found]), offer.missing_left
 
 
 def offered_share(n_features: int) -> float:
@@ -114,32 +103,40 @@ def offered_share(n_features: int) -> float:
     return 1 / math.sqrt(n_features)
 
 
-@kernel
-def _offer(public: Any, key: Any, first: Any, last: Any, share: Any) -> Any:
-    """Where the bins of each offered feature begin, and the side of missing numbers.
+class _Offer(NamedTuple):
+    """What a node may choose from.
 
-    Feature f has bins offsets[f] to offsets[f + 1]: none if it is not offered. Otherwise one for each
-    category, or BINS, and a last one for unknown categories, or missing numbers.
+    ``first`` is where the bins of each feature begin: feature f has bins first[f] to first[f + 1], none
+    if it is not offered. Otherwise one for each category, or BINS, and a last one for unknown
+    categories, or missing numbers. ``missing_left`` is the side of missing numbers.
     """
-    sizes, categorical, chances = public
-    n = len(sizes)
+
+    first: NDArray[np.int64]
+    missing_left: bool
+
+
+@kernel
+def _offer(features: Features, key: Any, room: Room, share: Any) -> Any:
+    """The offer of a node, from its key alone."""
+    n = len(features.sizes)
     offsets = np.zeros(n + 1, dtype=np.int64)
     for f in range(n):
-        weight = chances[f] - (chances[f - 1] if f else 0.0)
+        categorical = features.categorical[f]
+        weight = features.chances[f] - (features.chances[f - 1] if f else 0.0)
         # The last category left against nothing but unknown ones is no split.
-        room = last[f] >= 2 if categorical[f] else first[f] < last[f]
-        offered = room and weight > 0 and chance(key, f) < share
-        size = (sizes[f] if categorical[f] else BINS) + 1
+        enough = room.last[f] >= 2 if categorical else room.first[f] < room.last[f]
+        offered = enough and weight > 0 and chance(key, f) < share
+        size = (features.sizes[f] if categorical else BINS) + 1
         offsets[f + 1] = offsets[f] + (size if offered else 0)
-    return offsets, chance(key, n) < 0.5
+    return _Offer(offsets, chance(key, n) < 0.5)
 
 
 @kernel
-def _count(codes: Any, rows: Any, public: Any, offsets: Any, target: Any, n_classes: Any) -> Any:
-    """Rows of each class (or rows and sum of targets) in each bin, and in all."""
-    categorical = public[1]
+def _count(codes: Any, rows: Any, features: Features, offer: _Offer, target: Any, n_classes: Any) -> Any:
+    """Rows of each class (or rows and sum of targets) in each bin."""
+    offsets, categorical = offer.first, features.categorical
     n_values = max(n_classes, 2)
-    # Unsigned integers throughout: signed ones are looked at for being negative at each use.
+    # Unsigned integers throughout: signed indices cost a wraparound check.
     feature = np.flatnonzero(np.diff(offsets)).astype(np.uint64)
     n_offered = np.uint64(len(feature))
     first, most = np.empty(n_offered, dtype=np.uint64), np.empty(n_offered, dtype=np.uint32)
@@ -159,33 +156,24 @@ def _count(codes: Any, rows: Any, public: Any, offsets: Any, target: Any, n_clas
             else:
                 bins[place, np.uint64(0)] += 1
                 bins[place, np.uint64(1)] += np.int64(y)
-    total = np.zeros(n_values, dtype=np.int64)
-    for place in range(first[0], first[0] + most[0] + 1):
-        total += bins[place]
-    return bins, total
+    return bins
 
 
 @kernel
 def _candidates(
-    public: Any,
-    offsets: Any,
-    bins: Any,
-    total: Any,
-    missing_left: Any,
-    n_classes: Any,
-    node: Any,
-    first: Any,
-    last: Any,
-    up: Any,
-    features: Any,
-    cuts: Any,
+    features: Features, offer: _Offer, bins: Any, n_classes: Any, nodes: Any, node: Any, room: Room
 ) -> Any:
     """All candidates of a node: feature, cut, score and weight of each.
 
-    ``first`` and ``last`` are the node's room; ``up``, ``features`` and ``cuts`` are the tree so far, as
-    in ``structure``.
+    ``nodes`` is the tree so far, as in ``structure``.
     """
-    _, categorical, chances = public
+    offsets, categorical, chances = offer.first, features.categorical, features.chances
+    total = np.zeros(bins.shape[1], dtype=np.int64)
+    f = 0
+    while offsets[f] == offsets[f + 1]:
+        f += 1
+    for place in range(offsets[f], offsets[f + 1]):  # any offered feature has all rows
+        total += bins[place]
     most = offsets[-1]
     feature, cut = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
     score, weight = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.float64)
@@ -197,18 +185,18 @@ def _candidates(
         before = made
         if categorical[f]:
             for c in range(offsets[f + 1] - offsets[f] - 1):
-                if not is_used(node, f, c, up, features, cuts):
+                if not is_used(nodes, node, f, c):
                     feature[made], cut[made] = f, c
                     score[made] = _score(bins[offsets[f] + c], total, n_classes)
                     made += 1
         else:
             left[:] = 0
-            if missing_left:
+            if offer.missing_left:
                 left += bins[offsets[f] + BINS]
             for b in range(BINS - 1):
                 left += bins[offsets[f] + b]
                 edge = ((b + 1) << _SHIFT) - 1
-                if first[f] <= edge < last[f]:
+                if room.first[f] <= edge < room.last[f]:
                     feature[made], cut[made] = f, edge
                     score[made] = _score(left, total, n_classes)
                     made += 1

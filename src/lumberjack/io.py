@@ -22,8 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lumberjack.anatomy import check_tree, depths
-from lumberjack.domain import Domain
-from lumberjack.guarantee import SUM_BOUND, Guarantee, calibration_counts
+from lumberjack.domain import Domain, Numeric
+from lumberjack.guarantee import (
+    BOUNDS_INFERRED,
+    CLASSES_INFERRED,
+    DOMAIN_INFERRED,
+    NOT_PROVED,
+    SUM_BOUND,
+    Guarantee,
+    calibration_counts,
+)
 from lumberjack.inputs import check_bounds, check_classes
 from lumberjack.leaves import Targets
 from lumberjack.structure import Features
@@ -47,7 +55,9 @@ TREE_FIELDS = (
 _STORED_TYPES = ("<i2", "<i4", "<i8", "<f8")  # the first that holds all values exactly
 # Not stored: the seed, with which noise can be removed, and what is for this machine to decide.
 _AT_HOME = ("random_state", "n_jobs", "verbose")
-_NEEDED = ("epsilon", "delta", "n_estimators", "max_depth", "splits", "accounting", "rows_per_person")
+_NEEDED = (
+    "epsilon", "delta", "n_estimators", "max_depth", "domain", "splits", "accounting", "rows_per_person",
+)  # fmt: skip
 _LABEL_TYPES = ("bool", "int64", "float64", "str", "object")
 
 # Python objects need more memory than their text. A file may ask for this much in all.
@@ -306,21 +316,15 @@ def _restore(header: dict[str, Any], arrays: dict[str, NDArray[Any]], size: int)
         learned["classes_"] = _restore_classes(header["classes"])
         n_values = len(learned["classes_"])
     else:
-        bounds = header["bounds"]
-        if (
-            len(bounds) != 2
-            or not all(map(_is_number, bounds))
-            or not 0 <= bounds[1] - bounds[0] < np.inf
-        ):
-            raise ValueError("bounds of the target must be two numbers")
-        learned["targets_"] = Targets(*map(float, bounds))
+        learned["targets_"] = _restore_targets(header["bounds"])
         n_values = 2
     if header["classes" if kind == "regressor" else "bounds"] is not None:
         raise ValueError("its target is both a class and a number")
     learned["forest_"] = _restore_forest(arrays, domain, guarantee, n_values, size)
     learned["calibration_"] = _restore_calibration(arrays.get("calibration"), guarantee, n_values)
-    parameters = _restore_parameters(header["parameters"], domain, guarantee)
-    return Stored(kind, parameters, learned)
+    stored = Stored(kind, _restore_parameters(header["parameters"], domain, kind), learned)
+    _refuse_contradictions(stored)
+    return stored
 
 
 def _is_number(value: Any) -> bool:
@@ -373,19 +377,27 @@ def _check_labels(labels: list[Any]) -> list[Any]:
     return list(check_classes(labels).tolist())
 
 
-def _restore_parameters(found: Any, domain: Domain, guarantee: Guarantee) -> dict[str, Any]:
+def _restore_targets(bounds: Any) -> Targets:
+    if len(bounds) != 2 or not all(map(_is_number, bounds)) or not 0 <= bounds[1] - bounds[0] < np.inf:
+        raise ValueError("bounds of the target must be two numbers")
+    return Targets(*map(float, bounds))
+
+
+def _restore_parameters(found: Any, domain: Domain, kind: str) -> dict[str, Any]:
+    """Parameters as the estimators take them, each by itself."""
     if not isinstance(found, dict):
         raise ValueError("it has no parameters")
-    promised = dataclasses.asdict(guarantee)
     parameters: dict[str, Any] = {}
     for name, value in found.items():
-        if name == "domain":
-            value = domain if value is True else None
+        if name == "domain" and isinstance(value, bool):
+            value = domain if value else None
         elif name == "classes" and value is not None:
             _check_labels(value)
         elif name == "class_weight" and isinstance(value, list):
             if any(len(pair) != 2 or not _is_number(pair[1]) for pair in value):
                 raise ValueError("class_weight must be pairs of a label and a number")
+            if len(dict(value)) != len(value):
+                raise ValueError("class_weight must name each label once")
             value = dict(value)
         elif name == "feature_weights" and isinstance(value, dict | list):
             weights = value.values() if isinstance(value, dict) else value
@@ -394,18 +406,59 @@ def _restore_parameters(found: Any, domain: Domain, guarantee: Guarantee) -> dic
         elif name == "y_bounds" and value is not None:
             check_bounds(value)
             value = tuple(value)
-        elif isinstance(value, dict | list) or name in _AT_HOME:
+        elif isinstance(value, dict | list) or name in ("domain", *_AT_HOME):
             raise ValueError(f"parameter {name!r} is not plain")
-        optional = name in ("structure_share", "threshold") and value is None
-        if name in promised and not optional and (value != promised[name] or isinstance(value, bool)):
-            raise ValueError(f"{name} is not that of the guarantee")
         parameters[name] = value
-    if (parameters.get("splits") == "guided") != (guarantee.guided_levels > 0):
-        raise ValueError("splits is not that of the guarantee")
-    missing = [name for name in _NEEDED if name not in parameters]
-    if missing or (guarantee.leaf != "mean" and "leaf" not in parameters):
+    needed = (*_NEEDED, "leaf") if kind == "classifier" else _NEEDED
+    if not set(needed) <= set(parameters):
         raise ValueError("it lacks parameters that the guarantee is about")
     return parameters
+
+
+def _refuse_contradictions(stored: Stored) -> None:
+    """Refuse a file that says one thing in one place and another elsewhere.
+
+    A caveat that is due must be there. One more than that, which a later version may know, does no harm:
+    it is kept and shown.
+    """
+    given, learned = stored.parameters, stored.learned
+    promise: Guarantee = learned["guarantee_"]
+    domain: Domain = learned["domain_"]
+    labels, bounds, weights = (given.get(name) for name in ("classes", "y_bounds", "class_weight"))
+
+    def rule(agrees: bool, broken: str) -> None:
+        if not agrees:
+            raise ValueError(f"it contradicts itself: {broken}")
+
+    promised = dataclasses.asdict(promise)
+    for name in (name for name in given if name in promised):
+        default = given[name] is None and name in ("structure_share", "threshold")
+        same = given[name] == promised[name] and not isinstance(given[name], bool)
+        rule(default or same, f"{name} is not that of the guarantee")
+    splits = "guided" if promise.guided_levels else "random"
+    rule(given["splits"] == splits, "splits is not that of the guarantee")
+    rule(given.get("threshold") is not None or promise.cut == 0, "only a given threshold raises the cut")
+    rule(promise.unit == "person" or promise.rows_per_person == 1, "a row is not a person's rows")
+    # Without a domain, a column's type may name all its values, but never the range of its numbers.
+    typed = not any(isinstance(kind, Numeric) for kind in domain.kinds)
+    learnt = domain.inferred or typed
+    rule(given["domain"] is not None or learnt, "its domain is neither given nor inferred")
+
+    due = {NOT_PROVED: promise.accounting == "paper", DOMAIN_INFERRED: domain.inferred}
+    if stored.kind == "classifier":
+        known = learned["classes_"].tolist()
+        same = labels is None or _check_labels(labels) == known
+        rule(same, "its classes are not those of its parameters")
+        weighed = set(weights) if isinstance(weights, dict) else set()
+        rule(labels is None or weighed <= set(known), "class_weight has other classes")
+        due[CLASSES_INFERRED] = labels is None
+    else:
+        targets: Targets = learned["targets_"]
+        same = bounds is None or check_bounds(bounds) == (targets.low, targets.high)
+        rule(same, "its bounds are not those of its parameters")
+        due[BOUNDS_INFERRED] = bounds is None
+    for caveat, needed in due.items():
+        rule(caveat in promise.caveats or not needed, f"its caveats lack {caveat!r}")
 
 
 def _restore_forest(

@@ -26,7 +26,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import mpmath
 import numpy as np
@@ -198,6 +198,16 @@ class RoundedGaussian:
         return out
 
 
+class _Coins(NamedTuple):
+    """Chances of passing, as ``_toss`` reads them: row i is for count cut + 1 + i."""
+
+    cut: int
+    sure: int
+    top: int
+    lower: Words
+    upper: Words
+
+
 class ThresholdCoin:
     """The answer to "count + N(0, sigma^2) > threshold", sampled exactly and without any noise.
 
@@ -233,11 +243,11 @@ class ThresholdCoin:
         self.sure = np.iinfo(np.int64).max if sure is None else int(sure)
         # From here on "no" is rarer than 2^-64, and the last row serves all larger counts.
         certain = math.ceil(threshold + _REACH * sigma) + 1
-        self._top = max(self.cut + 1, min(int(largest), certain))
-        first = self.cut + 1
-        self._lower, self._upper = _tail_table(
-            self._top - self.cut, sigma * math.sqrt(2), lambda i: threshold - (i + first), 0.5
+        top, first = max(self.cut + 1, min(int(largest), certain)), self.cut + 1
+        lower, upper = _tail_table(
+            top - self.cut, sigma * math.sqrt(2), lambda i: threshold - (i + first), 0.5
         )
+        self._table = _Coins(self.cut, self.sure, top, lower, upper)
 
     def draw(self, counts: Integers, bits: Bits, keys: Words | None = None) -> NDArray[np.bool_]:
         """Toss one coin for each count, shape (n,). ``keys`` name the coins when bits are seeded."""
@@ -246,16 +256,7 @@ class ThresholdCoin:
         for block in _blocks(len(counts)):
             some = None if keys is None else keys[block]
             words = bits.words(block.stop - block.start, some, Purpose.THRESHOLD)
-            _toss(
-                words,
-                counts[block],
-                self.cut,
-                self.sure,
-                self._top,
-                self._lower,
-                self._upper,
-                out[block],
-            )
+            _toss(words, counts[block], self._table, out[block])
             for i in np.flatnonzero(out[block] == 2):
                 more = more_words(bits, some, int(i), Purpose.THRESHOLD)
                 q = int(counts[block.start + i])
@@ -343,28 +344,19 @@ def _scan(words: Words, lower: Words, upper: Words, start: Integers, out: Intege
 
 
 @kernel
-def _toss(
-    words: Words,
-    counts: Integers,
-    cut: int,
-    sure: int,
-    top: int,
-    lower: Words,
-    upper: Words,
-    out: NDArray[np.int8],
-) -> None:
+def _toss(words: Words, counts: Integers, coins: _Coins, out: NDArray[np.int8]) -> None:
     for i in range(len(words)):
         q = counts[i]
-        if q <= cut:
+        if q <= coins.cut:
             out[i] = 0
-        elif q >= sure:
+        elif q >= coins.sure:
             out[i] = 1
         else:
-            row = min(q, top) - cut - 1
+            row = min(q, coins.top) - coins.cut - 1
             u = words[i] >> np.uint64(1)
-            if u < lower[row]:
+            if u < coins.lower[row]:
                 out[i] = 1
-            elif u >= upper[row]:
+            elif u >= coins.upper[row]:
                 out[i] = 0
             else:
                 out[i] = 2

@@ -4,13 +4,13 @@ In: a ``Description``. Out: a page. Names in it come from a model file that anyb
 everything goes through ``escape``, and the page's own policy forbids scripts and outside content.
 """
 
-import math
 from collections.abc import Iterable, Sequence
-from html import escape
+from html import escape as escape_tags
 
 import numpy as np
 
-from lumberjack.report import NOT_COVERED, Description, Part
+from lumberjack.formula import by_hand
+from lumberjack.report import CONTROL, NOT_COVERED, NOTHING, Description, Part
 
 __all__ = ["render"]
 
@@ -65,6 +65,7 @@ def render(report: Description) -> str:
     sections = [
         ("The promise in words", _paragraphs(report.in_words())),
         ("The promise in numbers", _pairs(report.in_numbers(), "Numbers that the promise rests on")),
+        ("What it assumes", _items(g.assumptions)),
         ("What it does not cover", _items(NOT_COVERED)),
         ("Where the budget went", _budget(report)),
         ("Noise against leaf sizes", _noise(report)),
@@ -97,11 +98,20 @@ def render(report: Description) -> str:
 """
 
 
+def escape(text: str) -> str:
+    """Text as a page shows it: neither tags nor control characters."""
+    return escape_tags(text.translate(CONTROL))
+
+
 def _verdict(report: Description) -> str:
     g = report.guarantee
     said = f"δ recomputed from the numbers below: {report.recomputed:.8g}, promised {g.delta:g}."
     kept = "The numbers keep the promise." if report.holds else "The numbers do not keep the promise."
     boxes = [_box("good" if report.holds else "bad", kept, f" {said}")]
+    if g.weaknesses:
+        boxes.append(_box("bad", "Numbers that promise next to nothing.", "", _items(g.weaknesses)))
+    if report.learned_nothing:
+        boxes.append(_box("bad", NOTHING, f" {report.way_out()}"))
     if g.caveats:
         title = "Caveats: the promise holds only with these reserves."
         boxes.append(_box("bad", title, "", _items(g.caveats)))
@@ -162,7 +172,7 @@ def _label(x: float, y: float, text: str, anchor: str = "middle") -> str:
 
 def _noise(report: Description) -> str:
     said = report.noise_in_words()
-    if report.sizes is None:
+    if report.sizes is None or report.learned_nothing:
         return _paragraphs([said])
     sizes, noise = np.array(report.sizes), max(report.size_noise, 1e-9)
     # Powers of two of the noise: what lies left of 1 cannot be told from an empty leaf.
@@ -243,25 +253,11 @@ def _verify(report: Description) -> str:
     ways = "".join(
         f"<li>{escape(what)}<pre>{escape(how)}</pre></li>" for what, how in report.how_to_verify()
     )
-    by_hand = ""
-    if g.accounting == "joint" and g.cutoff is not None and g.leaf_noise is not None:
-        mu = f"m/σ² + k/σ_L² with m = {g.queries_per_record}, σ = {g.threshold_noise:.6g}, " + (
-            f"k = {g.counts_per_record}, σ_L = {g.leaf_noise:.6g}"
-        )
-        if g.sum_noise is not None and g.sum_bound is not None:
-            mu += f", and k·B²/σ_s² more with B = {g.sum_bound}, σ_s = {g.sum_noise:.6g}"
-        if g.rows_per_person > 1:
-            mu += f"; μ is then multiplied by {g.rows_per_person}, the rows of a person"
-        ratio = g.cutoff / g.threshold_noise if g.threshold_noise else math.inf
-        by_hand = (
-            "<li>By hand, with docs/guarantee.md: δ = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) + 1 − Φ(Δ/σ)^m, "
-            f"where μ² = {mu}, and Δ/σ = {ratio:.6g}. The threshold must be at least "
-            f"{g.cut} + {g.rows_per_person} + Δ.</li>"
-        )
+    ways += f"<li>By hand; docs/guarantee.md has the proof.{_paragraphs(by_hand(g))}</li>"
     record = (
         f"<details><summary>The whole record as JSON</summary><pre>{escape(g.to_json())}</pre></details>"
     )
-    return f"<ul>{ways}{by_hand}</ul>{record}"
+    return f"<ul>{ways}</ul>{record}"
 
 
 def _paragraphs(texts: Iterable[str]) -> str:

@@ -12,12 +12,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lumberjack.accounting import cutoff_delta, gdp_mu
-from lumberjack.anatomy import Values, depths, importances, leaf_sizes
+from lumberjack.anatomy import Values, depths, importances, leaf_sizes, learned_nothing
 from lumberjack.domain import Domain, Numeric
 from lumberjack.guarantee import Guarantee
 from lumberjack.tree import Forest
 
-__all__ = ["NOT_COVERED", "Description", "Part", "Report", "describe", "importance_of"]
+__all__ = [
+    "CONTROL",
+    "NOTHING",
+    "NOT_COVERED",
+    "Description",
+    "Part",
+    "Report",
+    "describe",
+    "importance_of",
+]
+
+# A name in a stranger's file must not steer a terminal, nor turn the text around it: control characters,
+# line separators and what changes the direction of writing are replaced.
+CONTROL = {
+    code: "\ufffd"
+    for code in (*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+    if chr(code) not in "\n\t"
+}
 
 NOT_COVERED = (
     "Everything else computed from the same data: a scaler or encoder fitted before the forest, a "
@@ -25,10 +42,11 @@ NOT_COVERED = (
     "model. Each has a price of its own, and prices add up.",
     "Facts about the population. A model that learned that smokers fall ill says so about every smoker, "
     "in the training data or not.",
-    "What is public by assumption: column names, the ranges and categories of the domain, the classes "
-    "or bounds of the target, and all parameters. They are in the model as they are.",
     "The computer that held the data: its logs, its memory, and how long training took.",
 )
+
+
+NOTHING = "This model learned nothing: every tree is a single leaf, so all rows get the same prediction."
 
 
 class Report(str):
@@ -71,6 +89,8 @@ class Description:
         Noisy sizes of all leaves, or None where leaves release labels only.
     size_noise : float
         Standard deviation of the noise in such a size.
+    learned_nothing : bool
+        Whether all trees are single leaves.
     fingerprint : str or None
         SHA-256 of the model file.
     """
@@ -87,6 +107,7 @@ class Description:
     leaves: tuple[int, ...]
     sizes: tuple[float, ...] | None
     size_noise: float
+    learned_nothing: bool
     fingerprint: str | None = None
 
     @property
@@ -163,8 +184,17 @@ class Description:
             rows.append(("noise of leaf sums", f"{g.sum_noise:.6g}, targets up to {g.sum_bound}"))
         return rows
 
+    def way_out(self) -> str:
+        """What helps a model that learned nothing."""
+        return (
+            f"What helps: more rows (recommended: at least {self.guarantee.suggested_rows:,}), a larger "
+            "epsilon, or fewer trees."
+        )
+
     def noise_in_words(self) -> str:
         """The noise against the leaf sizes."""
+        if self.learned_nothing:
+            return "Every tree is a single leaf, so there are no leaf sizes to compare with the noise."
         if self.sizes is None:
             return "Leaves release a label and no size, so there is nothing to compare."
         sizes = np.array(self.sizes)
@@ -216,9 +246,12 @@ class Description:
         verdict = "holds" if self.holds else "DOES NOT HOLD"
         lines = [f"Privacy report: {self.promise}", ""]
         lines += [f"CAVEAT: {caveat}" for caveat in self.guarantee.caveats] or ["No caveats."]
+        lines += [f"WEAK: {weakness}" for weakness in self.guarantee.weaknesses]
+        lines += [f"{NOTHING} {self.way_out()}"] if self.learned_nothing else []
         lines += [f"Recomputed: delta = {self.recomputed:.8g}, the promise {verdict}."]
         lines += ["", "In words", *(f"  {line}" for line in self.in_words())]
         lines += ["", "In numbers", *_aligned(self.in_numbers())]
+        lines += ["", "What it assumes", *(f"  - {line}" for line in self.guarantee.assumptions)]
         lines += ["", "What it does not cover", *(f"  - {line}" for line in NOT_COVERED)]
         lines += ["", "Where the budget went", *_bars(self.budget)]
         lines += ["", "What delta consists of", *_bars(self.failure)] if self.failure else []
@@ -229,8 +262,10 @@ class Description:
         lines += _aligned([(name, _short(values)) for name, values in self.columns()])
         lines += [f"  target: {_short(self.target)}"]
         lines += ["", "How to verify"]
-        lines += [f"  {what}\n    {how}" for what, how in self.how_to_verify()]
-        return Report("\n".join(lines))
+        for what, how in self.how_to_verify():
+            lines += [f"  {what}", f"    {how}"]
+        one_line = {**CONTROL, ord("\n"): "\ufffd"}  # nor add lines that look like the report's own
+        return Report("\n".join(line.translate(one_line) for line in lines))
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain data."""
@@ -246,6 +281,7 @@ class Description:
             "depth": list(self.deepest),
             "leaves": list(self.leaves),
             "size_noise": self.size_noise,
+            "learned_nothing": self.learned_nothing,
             "domain": self.domain.to_dict(),
             "sha256": self.fingerprint,
         }
@@ -278,6 +314,7 @@ def describe(model: Any, fingerprint: str | None = None) -> Description:
         leaves=tuple(tree.n_leaves for tree in forest.trees),
         sizes=None if sizes is None else tuple(sizes.tolist()),
         size_noise=leaf_noise * math.sqrt(n_values),
+        learned_nothing=learned_nothing(forest),
         fingerprint=fingerprint,
     )
 

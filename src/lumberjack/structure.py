@@ -10,8 +10,7 @@ feature, or a category that no ancestor used, and the side that missing numbers 
 
 import hashlib
 import os
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +23,7 @@ __all__ = [
     "NO_SPLIT",
     "RIGHT",
     "Features",
+    "Room",
     "chance",
     "child_key",
     "choose_split",
@@ -42,8 +42,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _TRIES = 64  # random features tried before all are listed
 
 
-@dataclass(frozen=True)
-class Features:
+class Features(NamedTuple):
     """The public domain as the kernels read it.
 
     Attributes
@@ -68,6 +67,20 @@ class Features:
             np.array([not isinstance(kind, Numeric) for kind in domain.kinds]),
             np.cumsum(weights) / weights.sum(),
         )
+
+
+class Room(NamedTuple):
+    """What the splits above a node have left to tell apart in it, with one entry for each feature.
+
+    Attributes
+    ----------
+    first, last : ndarray of uint32, shape (n_features,)
+        The cells that the range of a number goes from and to; for categories 0 and how many no ancestor
+        has used. Where first < last, there is room for a split.
+    """
+
+    first: NDArray[np.uint32]
+    last: NDArray[np.uint32]
 
 
 def root_keys(seed: int | None, n_trees: int) -> NDArray[np.uint64]:
@@ -122,28 +135,24 @@ def interval(cut: int, categorical: bool, missing_left: bool) -> tuple[np.uint32
 
 
 @kernel
-def root_room(sizes: Any, categorical: Any, first: Any, last: Any) -> None:
-    """What can be told apart at the root: see ``narrow``."""
-    for f in range(len(sizes)):
-        first[f] = 0
-        last[f] = sizes[f] if categorical[f] else sizes[f] - 1
+def root_room(features: Features, room: Room) -> None:
+    """Fill in what can be told apart at the root."""
+    for f in range(len(features.sizes)):
+        room.first[f] = 0
+        room.last[f] = features.sizes[f] if features.categorical[f] else features.sizes[f] - 1
 
 
 @kernel
-def narrow(feature: Any, cut: Any, side: Any, categorical: Any, first: Any, last: Any) -> None:
-    """What is left to tell apart on one side of a split.
-
-    ``first`` and ``last``, one entry for each feature, are the cells that a node's range of a number
-    goes from and to; for categories 0 and how many no ancestor has used. Where first < last, there is
-    room for a split.
-    """
-    if categorical[feature]:
+def narrow(nodes: Any, node: Any, side: Any, features: Features, room: Room) -> None:
+    """Turn the room of a node into that of its child on one side."""
+    f, cut = nodes.feature[node], nodes.cut[node]
+    if features.categorical[f]:
         # On the left the category is known: nothing remains.
-        last[feature] = 0 if side == LEFT else last[feature] - 1
+        room.last[f] = 0 if side == LEFT else room.last[f] - 1
     elif side == LEFT:
-        last[feature] = cut
+        room.last[f] = cut
     else:
-        first[feature] = cut + 1
+        room.first[f] = cut + 1
 
 
 @kernel
@@ -153,48 +162,37 @@ def chance(key: Any, draw: Any) -> Any:
 
 
 @kernel
-def is_used(node: Any, feature: Any, category: Any, up: Any, features: Any, cuts: Any) -> Any:
+def is_used(nodes: Any, node: Any, feature: Any, category: Any) -> Any:
     """Whether an ancestor split on this category."""
-    while up[node] >= 0:
-        node = up[node]
-        if features[node] == feature and cuts[node] == category:
+    while nodes.up[node] >= 0:
+        node = nodes.up[node]
+        if nodes.feature[node] == feature and nodes.cut[node] == category:
             return True
     return False
 
 
 @kernel
-def choose_split(
-    node: Any,
-    key: Any,
-    sizes: Any,
-    categorical: Any,
-    chances: Any,
-    first: Any,
-    last: Any,
-    up: Any,
-    features: Any,
-    cuts: Any,
-) -> Any:
+def choose_split(nodes: Any, node: Any, features: Features, room: Room) -> Any:
     """Feature, cut and side of missing values of a node; feature NO_SPLIT when nothing is left.
 
-    ``first`` and ``last`` are the node's room, see ``narrow``. ``up``, ``features`` and ``cuts`` are the
-    tree so far: parent (-1 at the root) and the splits of all proper ancestors.
+    ``nodes`` is the tree so far: keys, parents (-1 at the root) and the splits of all proper ancestors.
     """
-    feature = NO_SPLIT
+    key, chances, first, last = nodes.key[node], features.chances, room.first, room.last
+    feature, n_features = NO_SPLIT, len(features.sizes)
     for attempt in range(_TRIES):
         u = float(_word(key, attempt) >> np.uint64(11)) * 2.0**-53
-        f = min(int(np.searchsorted(chances, u, "right")), len(sizes) - 1)
+        f = min(int(np.searchsorted(chances, u, "right")), n_features - 1)
         if first[f] < last[f]:
             feature = f
             break
     if feature == NO_SPLIT:
         # Hardly any feature has room: list those that do, and take one with its chance.
         total = 0.0
-        for f in range(len(sizes)):
+        for f in range(n_features):
             if first[f] < last[f]:
                 total += chances[f] - (chances[f - 1] if f else 0.0)
         rest = float(_word(key, _TRIES) >> np.uint64(11)) * 2.0**-53 * total
-        for f in range(len(sizes)):
+        for f in range(n_features):
             if first[f] < last[f] and rest >= 0.0:
                 weight = chances[f] - (chances[f - 1] if f else 0.0)
                 if weight > 0.0:
@@ -204,14 +202,14 @@ def choose_split(
             return NO_SPLIT, 0, False
     word = _word(key, _TRIES + 1)
     missing_left = bool(word & np.uint64(1))
-    if not categorical[feature]:
-        room = np.int64(last[feature]) - np.int64(first[feature])
-        return feature, np.int64(first[feature]) + _below(word, room), missing_left
-    draw = _TRIES + 1
-    category = _below(word, sizes[feature])
-    while last[feature] < sizes[feature] and is_used(node, feature, category, up, features, cuts):
+    if not features.categorical[feature]:
+        cells = np.int64(last[feature]) - np.int64(first[feature])
+        return feature, np.int64(first[feature]) + _below(word, cells), missing_left
+    size, draw = features.sizes[feature], _TRIES + 1
+    category = _below(word, size)
+    while last[feature] < size and is_used(nodes, node, feature, category):
         draw += 1
-        category = _below(_word(key, draw), sizes[feature])
+        category = _below(_word(key, draw), size)
     return feature, category, missing_left
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import expit, log_expit
+from scipy.special import expit, log_expit, log_ndtr
 
 from lumberjack.anatomy import node_sums
 from lumberjack.domain import Codes
@@ -59,7 +59,7 @@ LINE_BOUNDS = [(0.25, 4.0), (-1.0, 1.0)]
 _PULL = 0.5  # rows, per standard deviation of the noise, that a parent weighs
 _RAISE = 0.02
 _REACH = 4.0  # log odds of raised shares end here: log(1.02 / 0.02) = 3.93
-_SPREAD = 2.0  # how far noise alone may take a curve from leaving things as they are
+_SPREAD = 3.0  # how far noise alone may take a curve from leaving things as they are
 _CLEAR = 3.0  # standard deviations of noise from which a bin is not empty
 _CENTRES = np.linspace(1 / BINS - 1, 1 - 1 / BINS, BINS)  # of bins over [-1, 1]
 
@@ -208,12 +208,14 @@ def calibrate_odds(histogram: Floats, noise: float) -> Floats:
     """The curve of each class, shape (n_curves, 3), from a noisy ``bin_odds``.
 
     The most likely one, with a pull to ``UNCHANGED`` that is as strong as the noise, so that little
-    changes where the noise is all there is. Bins that noise alone could fill are left out.
+    changes where the noise is all there is. Bins that noise alone could fill are left out. A small count
+    in the others is replaced by what it may have been: no class is ruled out because of noise.
     """
     centres: Floats = _CENTRES * _REACH
+    expected = _expected(histogram, noise)
 
-    def fit(counts: Floats) -> Floats:
-        clear = counts.sum(axis=1) > _CLEAR * math.sqrt(2) * noise
+    def fit(noisy: Floats, counts: Floats) -> Floats:
+        clear = noisy.sum(axis=1) > _CLEAR * math.sqrt(2) * noise
         if not clear.any():  # of many classes most are rare
             return UNCHANGED
         odds, false, true = centres[clear], counts[clear, 0], counts[clear, 1]
@@ -227,11 +229,20 @@ def calibrate_odds(histogram: Floats, noise: float) -> Floats:
             slope = false * expit(said) - true * expit(-said)
             return float(value + pull @ away**2 / 2), slope @ x + pull * away
 
-        # Noisy counts may be negative: bounds keep what they can do in check.
         found = minimize(loss, UNCHANGED, jac=True, method="L-BFGS-B", bounds=CURVE_BOUNDS)
         return np.asarray(found.x)
 
-    return np.array([fit(counts) for counts in histogram.reshape(-1, BINS, 2)])
+    each = zip(histogram.reshape(-1, BINS, 2), expected.reshape(-1, BINS, 2), strict=True)
+    return np.array([fit(noisy, counts) for noisy, counts in each])
+
+
+def _expected(noisy: Floats, noise: float) -> Floats:
+    """Posterior means of counts, under a flat prior on n >= 0: c + s phi(c/s) / Phi(c/s).
+
+    A count far above the noise stays as it is, one far below 0 becomes small but never 0.
+    """
+    z = np.maximum(noisy / noise, -30.0)
+    return np.asarray(noise * (z + np.exp(-z * z / 2 - log_ndtr(z)) / math.sqrt(2 * math.pi)))
 
 
 def calibrate_means(histogram: Floats, noise: tuple[float, float]) -> Floats:

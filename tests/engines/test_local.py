@@ -3,10 +3,10 @@
 import naive
 import numpy as np
 import pytest
+from trees import prune
 
 from lumberjack import Domain, plan
-from lumberjack.engines.blocks import grow, plant
-from lumberjack.engines.local import prune
+from lumberjack.engines.blocks import Limits, Table, grow, plant
 from lumberjack.noise import Bits, ThresholdCoin
 from lumberjack.structure import NO_SPLIT, Features, root_keys
 from lumberjack.thinning import Thinning
@@ -166,11 +166,10 @@ def test_what_a_tree_costs():
 def test_costs_are_counted_right(n, small):
     """A row takes a step at every split of its way, and is compared with all of these at least."""
     codes, features = rows(n, 4), Features.of(DOMAIN)
-    public = (features.sizes, features.categorical, features.chances)
     root, order = np.zeros(1, dtype=np.int64), np.arange(n, dtype=np.int32)
     never = np.zeros(1, dtype=np.bool_)
     nodes, size, steps, tests, moves = grow(
-        codes, public, plant(root_keys(n, 1)[0], n), 1, root, 30, small, order, never
+        Table(codes, order), features, plant(root_keys(n, 1)[0], n), 1, root, Limits(30, small, never)
     )
     split = nodes.feature[:size] != NO_SPLIT
     assert split.sum() > 1

@@ -10,14 +10,15 @@ import math
 
 import numpy as np
 import pytest
+from trees import prune
 
 from lumberjack import Domain, LumberjackClassifier, plan
-from lumberjack.engines.local import prune
 from lumberjack.guided import Guide
 from lumberjack.leaves import count_classes, noisy_counts
 from lumberjack.noise import Bits, RoundedGaussian, ThresholdCoin
 from lumberjack.structure import Features, chance, root_keys
 
+pytestmark = pytest.mark.filterwarnings("ignore:delta = 0.1 is almost no protection")
 EPSILON, DELTA, RUNS = 1.0, 0.1, 8_000
 DOMAIN = Domain({"flag": [False, True], "x": (0, 1)})
 CANARY = (True, 0.7)

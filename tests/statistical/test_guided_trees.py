@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import reference
 from reference import same_distribution
+from trees import prune
 
 from lumberjack import Domain
 from lumberjack.domain import CELLS
-from lumberjack.engines.local import prune
 from lumberjack.guided import Guide
 from lumberjack.noise import Bits, ThresholdCoin
 from lumberjack.structure import Features, chance, child_key, root_keys

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from reference import same_distribution
 from scipy import stats
+from trees import prune
 
 from lumberjack import Domain
-from lumberjack.engines.local import prune
 from lumberjack.leaves import noisy_counts
 from lumberjack.noise import Bits, RoundedGaussian, ThresholdCoin
 from lumberjack.structure import Features, root_keys

@@ -49,6 +49,7 @@ Floats = NDArray[np.float64]
 _SLACK = 1e-10  # relative; rounding errors were below 1e-13 against extended precision
 _TAIL = 30.0  # the grid ends where U is below e^-30 of delta
 _WORK = 2.4e6  # cells per evaluation, about 20 ms
+_MOST_CELLS = 2.5e7  # beyond, zCDP prices the choices: a claim must not keep an auditor busy
 _MOST_CHOICES = 4000  # beyond, and for eta > _LARGEST_ETA, zCDP prices the choices
 _SMALLEST_ETA, _LARGEST_ETA = 1e-100, 50.0
 
@@ -72,8 +73,9 @@ def bounded_range_delta(epsilon: float, mu: float, *, choices: int, eta: float) 
     float
         In [0, 1]; never above the price in zCDP, whose rho is mu^2/2 + N eta^2/8, and never below
         the tight Gaussian curve. Near 1e-6 it exceeds the worst case by some 1 % for N = 160 and 13 %
-        for N = 1000, which is 0.05 % and 0.5 % of noise. Beyond 4000 choices or eta = 50 it is the
-        price in zCDP. Values below 1e-300 may be 0.
+        for N = 1000, which is 0.05 % and 0.5 % of noise. Beyond 4000 choices, eta = 50 or some 25
+        million steps (thousands of choices with epsilon > 100 or delta < 1e-15) it is the price in
+        zCDP. Values below 1e-300 may be 0.
 
     Formal guarantees
     -----------------
@@ -245,13 +247,15 @@ def calibrate_guided(
 
 @lru_cache(maxsize=4096)
 def _worst_case(epsilon: float, mu: float, choices: int, eta: float) -> float:
-    """E U_N(Z - epsilon), from above, for Z ~ N(mu^2/2, mu^2)."""
+    """E U_N(Z - epsilon), from above, for Z ~ N(mu^2/2, mu^2); 1 where that is too much work."""
     # Nodes y = -n h, ..., -h, 0, h. U(y) is at most the delta of rho = N eta^2/8 at epsilon = -y,
     # exp(-(-y - rho)^2 / 4 rho), so the grid may end there; losses beyond N eta do not occur.
     rho = choices * (eta * eta / 8)
     depth = _TAIL - math.log(max(zcdp_delta(epsilon, mu * mu / 2 + rho), 1e-290))
     reach = min(choices, math.ceil((rho + math.sqrt(4 * rho * depth)) / eta))
     per_eta = _resolution(choices)
+    if per_eta**2 * reach * (choices - reach / 2) > _MOST_CELLS:  # step j computes min(j, reach) etas
+        return 1.0
     values = _after_choices(choices, eta, per_eta, reach)
     h = eta / per_eta
     y: Floats = -h * np.arange(reach * per_eta, -1, -1.0)

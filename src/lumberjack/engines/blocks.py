@@ -4,13 +4,13 @@ In: encoded rows, and nodes that wait to be split. Out: those nodes with all tha
 them, and the rows sorted by node.
 
 A block is a node and several levels below it. Splits do not depend on rows, so all rows go through the
-splits of a block in one go and then straight to their places: a tree reads the table three times, not
-once for each level. Every row meets every split of the block. Most of that is in vain, but there is no
-branch in it, and it takes whole vectors of rows at a time.
+splits of a block in one pass and then straight to their places: a tree reads the table three times, not
+once for each level. Every row is compared with every split of the block. Most comparisons are wasted,
+but the loop is branch-free and takes whole vectors of rows at a time.
 
-Only splits that many rows will meet are worth that. A block of so few rows that they all fit in the
-cache counts them all while it is laid out. For more rows a sample is counted instead; then all of them
-go through the block, a batch at a time.
+Only splits that many rows will meet are worth that. The rows of a block that fit in the cache are all
+counted while it is laid out. Of more rows a sample is counted instead; then all of them go through the
+block, a batch at a time.
 """
 
 from typing import Any, NamedTuple
@@ -18,12 +18,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lumberjack.domain import Codes
 from lumberjack.kernels import kernel
 from lumberjack.noise import Words
 from lumberjack.structure import (
     LEFT,
     NO_SPLIT,
     RIGHT,
+    Features,
+    Room,
     child_key,
     choose_split,
     interval,
@@ -32,7 +35,7 @@ from lumberjack.structure import (
 )
 from lumberjack.tree import end_path, lay_path
 
-__all__ = ["Nodes", "Work", "divide", "find_room", "grow", "plant"]
+__all__ = ["Limits", "Nodes", "Table", "Work", "divide", "find_room", "grow", "plant"]
 
 _BLOCK = 256  # splits of a block, at most
 _NEAR = 2048  # rows that fit in the cache
@@ -52,7 +55,7 @@ class Work(NamedTuple):
     steps : int
         Splits on the ways of all rows.
     tests : int
-        Comparisons of a row with a split, many of them in vain.
+        Comparisons of a row with a split, many of them wasted.
     moves : int
         Times that a row (its index of 4 bytes) was moved.
     """
@@ -61,6 +64,38 @@ class Work(NamedTuple):
     steps: int
     tests: int
     moves: int
+
+
+class Table(NamedTuple):
+    """Encoded rows, and the order in which a tree has them: those of one node next to each other.
+
+    Attributes
+    ----------
+    codes : ndarray of uint32, shape (n_rows, n_features)
+    order : ndarray of int32, shape (n_rows,)
+        Row ids, sorted inside a node when it is split.
+    """
+
+    codes: Codes
+    order: NDArray[np.int32]
+
+
+class Limits(NamedTuple):
+    """How far a tree grows.
+
+    Attributes
+    ----------
+    height : int
+        Nodes on this level are not split.
+    small : int
+        Nor are nodes with fewer rows.
+    stop : ndarray of bool, shape (1,)
+        Set from another thread, it ends the work soon.
+    """
+
+    height: int
+    small: int
+    stop: NDArray[np.bool_]
 
 
 class Nodes(NamedTuple):
@@ -87,7 +122,7 @@ class _Block(NamedTuple):
     ``node`` is a node's number in the tree and ``above`` its parent's in the block. ``n_rows`` counts
     its rows, at first of the sample and then all; ``start`` is where they begin, ``at`` where the next
     one goes, and ``paths`` says how they go on (``tree.walk``). ``first`` and ``last`` are what is left
-    to tell apart in it (``structure.narrow``), with a column for each feature. ``sample`` are rows,
+    to tell apart in it (``structure.Room``), with a column for each feature. ``sample`` are rows,
     ``here`` the nodes where they are, and ``columns`` the codes of the sample or of a batch, feature by
     feature.
     """
@@ -122,32 +157,19 @@ def plant(root_key: np.uint64, n_rows: int) -> Nodes:
 
 
 @kernel
-def grow(
-    codes: Any,
-    public: Any,
-    nodes: Any,
-    size: Any,
-    waiting: Any,
-    height: Any,
-    small: Any,
-    rows: Any,
-    stop: Any,
-) -> Any:
-    """Split waiting nodes, and below them all of at least ``small`` rows, down to level ``height``.
+def grow(table: Table, features: Features, nodes: Nodes, size: Any, waiting: Any, limits: Limits) -> Any:
+    """Split waiting nodes, and below them all that ``limits`` allow.
 
     Parameters
     ----------
-    codes : ndarray of uint32, shape (n, n_features)
-    public : tuple
-        ``sizes``, ``categorical`` and ``chances`` of ``structure.Features``.
+    table : Table
+        Its order is sorted here, inside each node.
+    features : Features
     nodes : Nodes
         The tree so far, its first ``size`` nodes.
     waiting : ndarray of int64
         Nodes to split.
-    rows : ndarray of int32
-        Rows of ``codes``, those of one node next to each other. Sorted here, inside each node.
-    stop : ndarray of bool, shape (1,)
-        Set from another thread, it ends the work soon.
+    limits : Limits
 
     Returns
     -------
@@ -159,99 +181,74 @@ def grow(
     most = 0
     for node in waiting:
         most = max(most, nodes.n_rows[node])
-    spare, place = np.empty(most, dtype=rows.dtype), np.empty(most, dtype=np.uint16)
-    block = _new_block(codes.shape[1])
+    spare, place = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.uint16)
+    block = _new_block(len(features.sizes))
     steps, tests, moves = 0, 0, 0
     # Depth first: the rows of a block are still in the cache when the next one reads them.
     pending = list(waiting)
-    while pending and not stop[0]:
+    while pending and not limits.stop[0]:
         node = pending.pop()
-        if nodes.n_rows[node] < small:
+        if nodes.n_rows[node] < limits.small:
             continue
         nodes = _reserve(nodes, size, 2 * _BLOCK)
-        made, tested = _lay_out(codes, public, node, height, small, nodes, size, rows, block)
+        made, tested = _lay_out(table, features, nodes, size, node, limits, block)
         if made == 1:
             continue
-        here = block.here
-        if nodes.n_rows[node] > _NEAR:
+        begin, n, here = nodes.start[node], nodes.n_rows[node], block.here
+        order = table.order[begin : begin + n]
+        if n > _NEAR:
             here = place
-            tested += _share_out(codes, node, made, nodes, rows, place, block, stop)
-            if stop[0]:
+            tested += _share_out(table.codes, order, made, place, block, limits.stop)
+            if limits.stop[0]:
                 break
-        _sort(nodes.start[node], made, here, rows, spare, block)
-        begin = size
-        size, walked = _keep(node, made, small, nodes, size, block)
-        steps, tests, moves = steps + walked, tests + tested, moves + nodes.n_rows[node]
-        for i in range(begin, size):
-            if nodes.feature[i] == NO_SPLIT and nodes.n_rows[i] >= small and nodes.level[i] < height:
+        _sort(made, here, order, spare, block)
+        before = size
+        size, walked = _keep(nodes, size, node, made, limits.small, block)
+        steps, tests, moves = steps + walked, tests + tested, moves + n
+        for i in range(before, size):
+            large = nodes.n_rows[i] >= limits.small
+            if large and nodes.feature[i] == NO_SPLIT and nodes.level[i] < limits.height:
                 pending.append(i)
     return nodes, size, steps, tests, moves
 
 
 @kernel
 def _lay_out(
-    codes: Any,
-    public: Any,
-    node: Any,
-    height: Any,
-    small: Any,
-    nodes: Any,
-    size: Any,
-    rows: Any,
-    block: Any,
+    table: Table, features: Features, nodes: Nodes, size: Any, node: Any, limits: Limits, block: _Block
 ) -> Any:
     """Make the nodes of a block, and take a sample of its rows, or all if they are few, through it.
 
     New nodes are put behind all others for now. Returns how many nodes the block has, and how many
     comparisons were made.
     """
-    sizes, categorical, chances = public
     begin, n = nodes.start[node], nodes.n_rows[node]
     n_seen = n if n <= _NEAR else _SAMPLE
     # What the sample says decides what a block is, and so how fast it goes: nothing else.
-    enough = max(small * n_seen / n, n_seen / _PARTS)
+    enough = max(limits.small * n_seen / n, n_seen / _PARTS)
     for i in range(n_seen):
-        block.sample[i] = rows[begin + i * n // n_seen]
-    _gather(codes, block.sample[:n_seen], block.columns)
+        block.sample[i] = table.order[begin + i * n // n_seen]
+    _gather(table.codes, block.sample[:n_seen], block.columns)
     here = block.here[:n_seen]
     here[:] = 0
     block.node[0], block.n_rows[0] = node, n_seen
-    block.first[0], block.last[0] = find_room(nodes, node, sizes, categorical)
+    block.first[0], block.last[0] = find_room(nodes, node, features)
     made, g, tests = 1, 0, 0
     while g < made:
         p = block.node[g]
         f, c, m = NO_SPLIT, 0, False
         large = g == 0 or block.n_rows[g] >= enough
-        if large and nodes.level[p] < height and made + 2 <= len(block.node):
+        if large and nodes.level[p] < limits.height and made + 2 <= len(block.node):
+            room = Room(block.first[g], block.last[g])
             if g > 0:
                 up = block.above[g]
-                block.first[g], block.last[g] = block.first[up], block.last[up]
-                above = nodes.up[p]
-                narrow(
-                    nodes.feature[above],
-                    nodes.cut[above],
-                    nodes.side[p],
-                    categorical,
-                    block.first[g],
-                    block.last[g],
-                )
-            f, c, m = choose_split(
-                p,
-                nodes.key[p],
-                sizes,
-                categorical,
-                chances,
-                block.first[g],
-                block.last[g],
-                nodes.up,
-                nodes.feature,
-                nodes.cut,
-            )
+                room.first[:], room.last[:] = block.first[up], block.last[up]
+                narrow(nodes, nodes.up[p], nodes.side[p], features, room)
+            f, c, m = choose_split(nodes, p, features, room)
         nodes.feature[p], nodes.cut[p], nodes.missing_left[p] = f, c, m
         if f == NO_SPLIT:
             end_path(block.paths, g)
         else:
-            lay_path(block.paths, g, f, c, categorical[f], m, made)
+            lay_path(block.paths, g, f, c, features.categorical[f], m, made)
             low, width = block.paths[g, 1], block.paths[g, 2]
             n_right = _take_split(block.columns[f], low, width, np.uint16(g), np.uint16(made), here)
             tests += n_seen
@@ -300,18 +297,15 @@ def _take_split(column: Any, low: Any, width: Any, node: Any, left: Any, here: A
 
 
 @kernel
-def _share_out(
-    codes: Any, node: Any, made: Any, nodes: Any, rows: Any, place: Any, block: Any, stop: Any
-) -> Any:
+def _share_out(codes: Any, order: Any, made: Any, place: Any, block: _Block, stop: Any) -> Any:
     """Take all rows of a node through its block, a batch at a time; how many comparisons that were."""
-    begin, n = nodes.start[node], nodes.n_rows[node]
-    paths, n_rows = block.paths, block.n_rows
+    n, paths, n_rows = len(order), block.paths, block.n_rows
     n_rows[0], n_rows[1:made] = n, 0
     for done in range(0, n, _BATCH):
         if stop[0]:
             break
         end = min(done + _BATCH, n)
-        _gather(codes, rows[begin + done : begin + end], block.columns)
+        _gather(codes, order[done:end], block.columns)
         here = place[done:end]
         here[:] = 0
         for g in range(made):
@@ -328,7 +322,7 @@ def _share_out(
 
 
 @kernel
-def _sort(begin: Any, made: Any, place: Any, rows: Any, spare: Any, block: Any) -> None:
+def _sort(made: Any, place: Any, order: Any, spare: Any, block: _Block) -> None:
     """Sort the rows of a block by where they end: those of a left child before those of the right."""
     n, start, at = block.n_rows[0], block.start, block.at
     start[0] = 0
@@ -338,13 +332,13 @@ def _sort(begin: Any, made: Any, place: Any, rows: Any, spare: Any, block: Any) 
             start[left], start[left + 1] = start[g], start[g] + block.n_rows[left]
     for i in range(n):
         g = place[i]
-        spare[at[g]] = rows[begin + i]
+        spare[at[g]] = order[i]
         at[g] += 1
-    rows[begin : begin + n] = spare[:n]
+    order[:] = spare[:n]
 
 
 @kernel
-def _keep(node: Any, made: Any, small: Any, nodes: Any, size: Any, block: Any) -> Any:
+def _keep(nodes: Nodes, size: Any, node: Any, made: Any, small: Any, block: _Block) -> Any:
     """Keep the nodes of a block that have rows and a parent that is kept and not small.
 
     Returns the new number of nodes, and how many splits are on the ways of the rows.
@@ -370,32 +364,30 @@ def _keep(node: Any, made: Any, small: Any, nodes: Any, size: Any, block: Any) -
 
 
 @kernel
-def find_room(nodes: Any, node: Any, sizes: Any, categorical: Any) -> Any:
-    """What is left to tell apart at a node (``structure.narrow``): first and last of each feature."""
-    first, last = np.empty(len(sizes), dtype=np.uint32), np.empty(len(sizes), dtype=np.uint32)
+def find_room(nodes: Nodes, node: Any, features: Features) -> Any:
+    """What is left to tell apart at a node."""
+    n = len(features.sizes)
+    room = Room(np.empty(n, dtype=np.uint32), np.empty(n, dtype=np.uint32))
     way = np.empty(nodes.level[node] + 1, dtype=np.int64)
     for level in range(nodes.level[node], -1, -1):
         way[level] = node
         node = nodes.up[node]
-    root_room(sizes, categorical, first, last)
+    root_room(features, room)
     for level in range(len(way) - 1):
-        node = way[level]
-        side = nodes.side[way[level + 1]]
-        narrow(nodes.feature[node], nodes.cut[node], side, categorical, first, last)
-    return first, last
+        narrow(nodes, way[level], nodes.side[way[level + 1]], features, room)
+    return room
 
 
 @kernel
-def divide(codes: Any, public: Any, node: Any, split: Any, nodes: Any, size: Any, rows: Any) -> Any:
+def divide(table: Table, features: Features, nodes: Nodes, size: Any, node: Any, split: Any) -> Any:
     """Give one node a split that somebody chose, and share out its rows. Its children come last."""
     feature, cut, missing_left = split
     nodes = _reserve(nodes, size, 2)
     nodes.feature[node], nodes.cut[node], nodes.missing_left[node] = feature, cut, missing_left
-    low, width = interval(cut, public[1][feature], missing_left)
+    low, width = interval(cut, features.categorical[feature], missing_left)
     begin, n = nodes.start[node], nodes.n_rows[node]
-    n_left = _partition(
-        codes[:, feature], low, width, rows[begin : begin + n], np.empty(n, dtype=rows.dtype)
-    )
+    order, aside = table.order[begin : begin + n], np.empty(n, dtype=np.int32)
+    n_left = _partition(table.codes[:, feature], low, width, order, aside)
     for side, first, last in ((LEFT, 0, n_left), (RIGHT, n_left, n)):
         if first < last:
             nodes.key[size], nodes.up[size] = child_key(nodes.key[node], side), node

@@ -18,7 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lumberjack.domain import Codes
-from lumberjack.engines.blocks import Nodes, Work, divide, find_room, grow, plant
+from lumberjack.engines.blocks import (
+    Limits,
+    Nodes,
+    Table,
+    Work,
+    divide,
+    find_room,
+    grow,
+    plant,
+)
 from lumberjack.guided import Guide
 from lumberjack.heavy_hitters import HEAVY, mark_tree
 from lumberjack.kernels import kernel
@@ -27,7 +36,7 @@ from lumberjack.structure import LEFT, NO_SPLIT, RIGHT, Features, child_key
 from lumberjack.thinning import Thinning
 from lumberjack.tree import LEAF, Tree
 
-__all__ = ["Leaves", "Work", "prune"]
+__all__ = ["Leaves", "Policy", "Work", "prune"]
 
 Integers = NDArray[np.int64]
 
@@ -59,26 +68,46 @@ class Leaves:
     count: Integers
 
 
+@dataclass(frozen=True)
+class Policy:
+    """How a tree is split and pruned.
+
+    Attributes
+    ----------
+    height : int
+        Nodes on this level are not split, nor asked about.
+    coin : Coin
+        The threshold queries.
+    bits : Bits
+    guide : Guide or None
+        Chooses the splits of the first levels. None: all splits are random.
+    thinning : Thinning or None
+        Leaves small nodes asleep, with the same distribution of trees. None expands every node.
+    """
+
+    height: int
+    coin: Coin
+    bits: Bits
+    guide: Guide | None = None
+    thinning: Thinning | None = None
+
+    @property
+    def small(self) -> int:
+        """Nodes of fewer rows are left asleep."""
+        return 1 if self.thinning is None else self.thinning.small
+
+
 def prune(
     codes: Codes,
     features: Features,
     root_key: np.uint64,
-    height: int,
-    coin: Coin,
-    bits: Bits,
-    *,
-    guide: Guide | None = None,
-    thinning: Thinning | None = None,
+    policy: Policy,
     stop: NDArray[np.bool_] | None = None,
 ) -> tuple[Tree, Leaves, Work]:
     """Grow one tree and keep its Heavy nodes as splits.
 
     Parameters
     ----------
-    guide : Guide or None
-        Chooses the splits of the first levels. None: all splits are random.
-    thinning : Thinning or None
-        Leaves small nodes asleep, with the same distribution of trees. None expands every node.
     stop : ndarray of bool, shape (1,), or None
         Set from another thread, it ends the work soon; the result is then of no use.
 
@@ -93,102 +122,83 @@ def prune(
 
     Formal guarantees
     -----------------
-    ``tree`` depends on the rows only through ``guide``, ``coin`` and ``thinning``. The answers of the
-    last two together are distributed as one coin for each node, seen only where MarkHeavyHitters asks;
-    each row is in at most 1 + floor(log2 height) of the counts asked about. Every node on a guided
-    level chooses, with no regard to how many rows it has: of nodes that are not made, or stay asleep,
-    the choice is never seen and so is not drawn.
+    ``tree`` depends on the rows only through the guide, the coin and the thinning of ``policy``. The
+    answers of the last two together are distributed as one coin for each node, seen only where
+    MarkHeavyHitters asks; each row is in at most 1 + floor(log2 height) of the counts asked about. Every
+    node on a guided level chooses, with no regard to how many rows it has: of nodes that are not made,
+    or stay asleep, the choice is never seen and so is not drawn.
     """
-    small = 1 if thinning is None else thinning.small
-    stop = np.zeros(1, dtype=np.bool_) if stop is None else stop
-    rows = np.arange(len(codes), dtype=np.int32)
-    public = (features.sizes, features.categorical, features.chances)
-    nodes, size = plant(root_key, len(codes)), 1
-    if guide is not None:
-        nodes, size = _guide(codes, public, height, small, guide, nodes, size, rows, bits, stop)
+    height, small = policy.height, policy.small
+    limits = Limits(height, small, np.zeros(1, dtype=np.bool_) if stop is None else stop)
+    table = Table(codes, np.arange(len(codes), dtype=np.int32))
+    nodes, size = _guide(table, features, policy, limits, plant(root_key, len(codes)))
     waiting = np.flatnonzero((nodes.feature[:size] == NO_SPLIT) & (nodes.level[:size] < height))
-    nodes, size, *cost = grow(codes, public, nodes, size, waiting, height, small, rows, stop)
+    nodes, size, *cost = grow(table, features, nodes, size, waiting, limits)
     answers = np.zeros(size, dtype=np.bool_)
     awake = np.flatnonzero((nodes.n_rows[:size] >= small) & (nodes.level[:size] < height))
-    keys = None if bits.seed is None else nodes.key[awake]
-    answers[awake] = coin.draw(nodes.n_rows[awake], bits, keys)
-    if thinning is not None:
-        nodes, answers = _wake(codes, public, height, guide, nodes, answers, rows, thinning, bits)
+    keys = None if policy.bits.seed is None else nodes.key[awake]
+    answers[awake] = policy.coin.draw(nodes.n_rows[awake], policy.bits, keys)
+    if policy.thinning is not None:
+        nodes, answers = _wake(table, features, policy, policy.thinning, nodes, answers)
     marks = mark_tree(nodes.level[: len(answers)], nodes.up, answers, height)
     *arrays, leaf_keys, segment = _release(nodes, marks)
     tree = Tree(*map(np.copy, arrays))  # a slice would keep private work buffers behind it
     start = np.where(segment < 0, 0, nodes.start[segment])
     count = np.where(segment < 0, 0, nodes.n_rows[segment])
-    return tree, Leaves(leaf_keys, rows, start, count), Work(len(answers), *cost)
+    return tree, Leaves(leaf_keys, table.order, start, count), Work(len(answers), *cost)
 
 
 def _guide(
-    codes: Codes,
-    public: Any,
-    height: int,
-    small: int,
-    guide: Guide,
-    nodes: Nodes,
-    size: int,
-    rows: NDArray[np.int32],
-    bits: Bits,
-    stop: NDArray[np.bool_],
+    table: Table, features: Features, policy: Policy, limits: Limits, nodes: Nodes
 ) -> tuple[Nodes, int]:
-    """Split all nodes of at least ``small`` rows on the guided levels."""
-    node = 0
-    while node < size and nodes.level[node] < min(guide.levels, height) and not stop[0]:
-        if nodes.n_rows[node] >= small:
-            nodes, size = _split(codes, public, guide, node, nodes, size, rows, bits)
+    """Split the root, and all nodes of at least ``small`` rows on the guided levels."""
+    node, size = 0, 1
+    levels = min(policy.guide.levels, policy.height) if policy.guide is not None else 0
+    while node < size and nodes.level[node] < levels and not limits.stop[0]:
+        if nodes.n_rows[node] >= limits.small:
+            nodes, size = _split(table, features, policy, nodes, size, node)
         node += 1
     return nodes, size
 
 
 def _split(
-    codes: Codes,
-    public: Any,
-    guide: Guide | None,
-    node: int,
-    nodes: Nodes,
-    size: int,
-    rows: NDArray[np.int32],
-    bits: Bits,
+    table: Table, features: Features, policy: Policy, nodes: Nodes, size: int, node: int
 ) -> tuple[Nodes, int]:
     """Split one node: where its guide says, or at random if it has none, or nothing to choose from."""
-    level, n_rows = int(nodes.level[node]), int(nodes.n_rows[node])
+    level, n_rows, guide = int(nodes.level[node]), int(nodes.n_rows[node]), policy.guide
     if guide is not None and level < guide.levels:
-        room = find_room(nodes, node, *public[:2])
-        here = rows[nodes.start[node] : nodes.start[node] + n_rows]
-        chosen = guide.choose(codes, here, node, nodes, room, bits)
+        room = find_room(nodes, node, features)
+        here = table.order[nodes.start[node] : nodes.start[node] + n_rows]
+        chosen = guide.choose(table.codes, here, node, nodes, room, policy.bits)
         if chosen is not None:
-            nodes, size = divide(codes, public, node, chosen, nodes, size, rows)
+            nodes, size = divide(table, features, nodes, size, node, chosen)
             return nodes, size
-    one, never = np.array([node], dtype=np.int64), np.zeros(1, dtype=np.bool_)
-    nodes, size, *_ = grow(codes, public, nodes, size, one, level + 1, n_rows, rows, never)
+    alone = Limits(level + 1, n_rows, np.zeros(1, dtype=np.bool_))
+    nodes, size, *_ = grow(table, features, nodes, size, np.array([node], dtype=np.int64), alone)
     return nodes, size
 
 
 def _wake(
-    codes: Codes,
-    public: Any,
-    height: int,
-    guide: Guide | None,
+    table: Table,
+    features: Features,
+    policy: Policy,
+    thinning: Thinning,
     nodes: Nodes,
     answers: NDArray[np.bool_],
-    rows: NDArray[np.int32],
-    thinning: Thinning,
-    bits: Bits,
 ) -> tuple[Nodes, NDArray[np.bool_]]:
     """Expand sleeping nodes along their candidates, and answer the queries there."""
-    size = len(answers)
-    asleep = np.flatnonzero((nodes.n_rows[:size] < thinning.small) & (nodes.level[:size] < height))
+    codes, order, size, bits = table.codes, table.order, len(answers), policy.bits
+    asleep = np.flatnonzero(
+        (nodes.n_rows[:size] < thinning.small) & (nodes.level[:size] < policy.height)
+    )
     keys = None if bits.seed is None else nodes.key[asleep]
-    levels = height - nodes.level[asleep].astype(np.int64)
+    levels = policy.height - nodes.level[asleep].astype(np.int64)
     found = thinning.draw(nodes.n_rows[asleep], levels, bits, keys)
     passed: list[int] = []
     for which, slots in found:
         top = int(asleep[which])
         most = int(nodes.n_rows[top])
-        here = rows[nodes.start[top] : nodes.start[top] + most]
+        here = order[nodes.start[top] : nodes.start[top] + most]
         # By their codes: which rows are candidates must not depend on the order of the table.
         by_code = here[np.lexsort(codes[here].T[::-1])]
         level = int(nodes.level[top])
@@ -202,10 +212,10 @@ def _wake(
             ):
                 passed.append(node)
             first = size
-            nodes, size = _split(codes, public, guide, node, nodes, size, rows, bits)
+            nodes, size = _split(table, features, policy, nodes, size, node)
             for child in range(first, size):
                 begin = nodes.start[child]
-                inside = set(rows[begin : begin + nodes.n_rows[child]].tolist())
+                inside = set(order[begin : begin + nodes.n_rows[child]].tolist())
                 below = [(at, row) for at, row in candidates if at > level and row in inside]
                 if below:
                     pending.append((child, below))
@@ -216,7 +226,7 @@ def _wake(
 
 
 @kernel
-def _release(nodes: Any, marks: Any) -> Any:
+def _release(nodes: Nodes, marks: Any) -> Any:
     """The pruned tree, level by level: Heavy nodes with their splits, and a leaf where a branch ends.
 
     Also the keys of the leaves, and the node whose rows each leaf has (-1: none was made, no rows).

@@ -1,8 +1,9 @@
 """Throw mutated model files at ``load``: each must be refused with a ValueError, or be a sound model.
 
-    python tests/fuzz_models.py 100000 [seed]
+    python tests/hostile/models.py 100000 [seed]
 
-Half of the mutants are re-signed, so that they get past the digest to the checks behind it.
+Half of the mutants are re-signed, so that they get past the digest to the checks behind it. Whatever is
+let in must predict, verify and be described, all of it soon.
 """
 
 import copy
@@ -15,15 +16,17 @@ import sys
 import tempfile
 import tracemalloc
 from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from lumberjack import load
+from lumberjack.guarantee import BOUNDS_INFERRED, CLASSES_INFERRED, DOMAIN_INFERRED, NOT_PROVED
 from lumberjack.page import render
 from lumberjack.report import describe
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 BASES = sorted(GOLDEN.glob("*.lumberjack"))
 START, DIGEST = 24, 32
 SECONDS = 10  # no small file may keep anybody busy for this long
@@ -122,6 +125,7 @@ def meddle(data, rng):
 def lie(data, rng):
     """Change numbers of the guarantee, where they are not repeated in the parameters, and of ranges."""
     header, arrays = take_apart(data)
+    promise = header["guarantee"]
     names = [
         "threshold_noise",
         "cutoff",
@@ -130,13 +134,12 @@ def lie(data, rng):
         "leaf_noise",
         "queries_per_record",
         "counts_per_record",
+        *(name for name in ("choices_per_record", "choice_exponent") if promise.get(name)),
     ]
     for name in rng.sample(names, rng.choice([1, 1, 2])):
-        old = header["guarantee"][name]
-        number = rng.choice([0, -1, 1, 5e-324, 1e308, 0.5, 2**62])
-        header["guarantee"][name] = (
-            int(number) if isinstance(old, int) and abs(number) < 2**63 else number
-        )
+        old = promise[name]
+        number = rng.choice([0, -1, 1, 5e-324, 1e308, 0.5, 2**62, 10**9, 4000, 1e15, 20.0])
+        promise[name] = int(number) if isinstance(old, int) and abs(number) < 2**63 else number
     if rng.random() < 0.5:
         column = rng.choice([c for c in header["domain"]["columns"] if "low" in c])
         column["low"], column["high"] = rng.choice(
@@ -144,8 +147,57 @@ def lie(data, rng):
         )
     for name in ("epsilon", "delta"):
         if rng.random() < 0.2:
-            value = rng.choice([0.0, -1.0, 1e-300, 1e300, 2.0, 710.0])
-            header["guarantee"][name] = header["parameters"][name] = value
+            value = rng.choice([0.0, -1.0, 1e-300, 1e300, 2.0, 710.0, 1e6])
+            promise[name] = header["parameters"][name] = value
+    if rng.random() < 0.3:
+        arrays = claim_paper(header, arrays)
+    return put_together(header, arrays)
+
+
+def claim_paper(header, arrays):
+    """Say that the paper's theorem prices it: nothing may be left that only the joint bound knows."""
+    free = {"guided_levels": 0, "choices_per_record": 0, "choice_exponent": None, "choice_range": None}
+    header["guarantee"].update(accounting="paper", caveats=[NOT_PROVED], **free)
+    header["parameters"].update(accounting="paper", splits="random")
+    name, kind, shape = header["arrays"][-1]
+    if name != "calibration":
+        return arrays
+    header["arrays"].pop()
+    return arrays[: -int(np.prod(shape)) * np.dtype(kind).itemsize]
+
+
+def contradict(data, rng):
+    """Change one of two facts that must agree; a file that was let in agrees with itself."""
+    header, arrays = take_apart(data)
+    parameters, promise = header["parameters"], header["guarantee"]
+    classes = header["classes"]
+    changes = [
+        (parameters, "domain", rng.choice([False, None, "x", 1])),
+        (parameters, "epsilon", 0.1),
+        (parameters, "splits", rng.choice(["guided", "random", "x"])),
+        (parameters, "threshold", rng.choice([1.0, 0.0, 1e9])),
+        (parameters, "rows_per_person", 2),
+        (promise, "rows_per_person", 2),
+        (promise, "unit", "person"),
+        (promise, "accounting", "paper"),
+        (promise, "cut", 3),
+        (promise, "caveats", rng.choice([["no caveats"], ["\x1b[2J"], [""], [NOT_PROVED] * 2])),
+        (header["domain"], "inferred", True),
+        (header, "columns", rng.choice([None, [], ["age"]])),
+    ]
+    if classes:
+        changes += [
+            (parameters, "classes", rng.choice([None, [], ["x"], classes["labels"][1:], [0, 1]])),
+            (parameters, "class_weight", rng.choice([[["x", 1.0]], [[[], 1]], [["nie", 1]] * 2])),
+            (classes, "labels", rng.choice([["a", "b", "c"], classes["labels"][:1]])),
+        ]
+    else:
+        changes += [
+            (parameters, "y_bounds", rng.choice([None, [0, 1], [1, 0], [0, 100, 5]])),
+            (header, "bounds", rng.choice([None, [5.0, 5.0], [0.0, 99.0]])),
+        ]
+    for container, key, value in rng.sample(changes, rng.choice([1, 1, 2])):
+        container[key] = value
     return put_together(header, arrays)
 
 
@@ -173,7 +225,7 @@ RAW = [flip, overwrite, cut, remove, repeat, append, splice]
 def mutate(data, rng):
     """A mutant, and whether its digest was left wrong."""
     if rng.random() < 0.5:
-        return rng.choice([meddle, meddle, meddle, graft, graft, lie])(data, rng), False
+        return rng.choice([meddle, meddle, meddle, graft, graft, lie, lie, contradict])(data, rng), False
     mutant = rng.choice(RAW)(data, rng)
     if rng.random() < 0.4 and len(mutant) > DIGEST:
         return sign(mutant[:-DIGEST]), False
@@ -193,13 +245,36 @@ def probe(model):
         model.predict(rows)
     leaves = model.apply(rows)
     assert all((leaves[:, t] < tree.n_leaves).all() for t, tree in enumerate(model.forest_.trees))
-    repr(model.guarantee_), model.get_params()
-    try:  # a guarantee may be absurd and still be well-formed: its report says so, or why there is none
-        found = describe(model)
-        assert str(found.text())
-        assert render(found)
-    except ValueError:
-        pass
+    repr(model.guarantee_), str(model.guarantee_), model.get_params()
+    found = describe(model)  # a guarantee may be absurd and still be well-formed: its report says so
+    assert 0 <= found.recomputed <= 1
+    assert "\x1b" not in found.text()
+    assert render(found)
+
+
+def check_agreement(model):
+    """What a file says in two places must be the same in both."""
+    caveats, parameters = model.guarantee_.caveats, model.get_params()
+    assert DOMAIN_INFERRED in caveats or not model.domain_.inferred
+    assert NOT_PROVED in caveats or model.guarantee_.accounting == "joint"
+    if hasattr(model, "classes_"):
+        labels, weights = parameters["classes"], parameters["class_weight"]
+        assert CLASSES_INFERRED in caveats if labels is None else set(labels) == set(model.classes_)
+        weighed = set(weights) if isinstance(weights, dict) else set()
+        assert labels is None or weighed <= set(model.classes_)
+    else:
+        bounds, targets = parameters["y_bounds"], model.targets_
+        assert BOUNDS_INFERRED in caveats if bounds is None else bounds == (targets.low, targets.high)
+
+
+@contextmanager
+def alarm():
+    """End the process, which pytest reports, when something takes too long."""
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
 
 
 def attack(data, path):
@@ -207,20 +282,19 @@ def attack(data, path):
     path.write_bytes(data)
     tracemalloc.reset_peak()
     before = tracemalloc.get_traced_memory()[0]
-    signal.alarm(SECONDS)
     try:
-        model = load(path)
+        with alarm():
+            model, reason = load(path), None
     except ValueError as error:
         model, reason = None, str(error).replace(str(path), "")
         assert reason, "a refusal without a reason"
-    else:
-        reason = None
     finally:
-        signal.alarm(0)
         taken = tracemalloc.get_traced_memory()[1] - before
     assert taken <= 10 * len(data) + ALWAYS, f"{taken} bytes of memory for a file of {len(data)}"
     if model is not None:
-        probe(model)
+        with alarm():
+            probe(model)
+        check_agreement(model)
     return reason
 
 

@@ -1,0 +1,130 @@
+"""Mutated model files, a short run of what ``make fuzz`` does for long."""
+
+import os
+
+import pytest
+from hostile import models
+
+from lumberjack import load
+from lumberjack.guarantee import BOUNDS_INFERRED, CLASSES_INFERRED, DOMAIN_INFERRED, NOT_PROVED
+
+ROUNDS = max(2000, int(os.environ.get("LUMBERJACK_FUZZ", "0")))
+
+
+def test_mutated_files():
+    reasons = models.fuzz(ROUNDS, seed=20260101)
+    assert sum(reasons.values()) == ROUNDS
+    assert len(reasons) > 40  # mutants reach checks of every kind
+    assert any("contradicts itself" in str(why) for why in reasons)
+    assert ROUNDS / 100 < reasons[None] < ROUNDS / 5
+
+
+@pytest.fixture(params=[1, 2])
+def originals(request):
+    """A golden classifier and regressor, as (header, arrays) that a test may change."""
+    paths = [
+        models.GOLDEN / f"{kind}-v{request.param}.lumberjack" for kind in ("classifier", "regressor")
+    ]
+    return {path.stem[:-3]: models.take_apart(path.read_bytes()) for path in paths}
+
+
+def opened(header, arrays, tmp_path):
+    path = tmp_path / "some.lumberjack"
+    path.write_bytes(models.put_together(header, arrays))
+    return load(path)
+
+
+# Each names two places of a file that can contradict each other.
+CONTRADICTIONS = {
+    "domain inferred, no caveat": ("classifier", {"domain.inferred": True}, "caveats lack 'domain inf"),
+    "no domain, not inferred": (
+        "classifier",
+        {"parameters.domain": False},
+        "neither given nor inferred",
+    ),
+    "domain is a word": ("classifier", {"parameters.domain": "given"}, "not plain"),
+    "no classes, no caveat": ("classifier", {"parameters.classes": None}, "lack 'classes inferred"),
+    "other classes": ("classifier", {"parameters.classes": ["a", "b", "c"]}, "classes are not those"),
+    "fewer classes": ("classifier", {"parameters.classes": ["nie"]}, "classes are not those"),
+    "no bounds, no caveat": ("regressor", {"parameters.y_bounds": None}, "lack 'y_bounds inferred"),
+    "other bounds": ("regressor", {"parameters.y_bounds": [0, 99]}, "bounds are not those"),
+    "other target": ("regressor", {"bounds": [0.0, 99.0]}, "bounds are not those"),
+    "weights": ("classifier", {"parameters.class_weight": [["none", 2]]}, "class_weight has other"),
+    "weights twice": ("classifier", {"parameters.class_weight": [["nie", 2], ["nie", 3]]}, "label once"),
+    "rows of a row": (
+        "classifier",
+        {"parameters.rows_per_person": 3, "guarantee.rows_per_person": 3},
+        "a row is not a person's rows",
+    ),
+    "rows": ("classifier", {"parameters.rows_per_person": 3}, "rows_per_person is not that"),
+    "splits": ("regressor", {"parameters.splits": "other"}, "splits is not that"),
+    "cut": ("classifier", {"guarantee.cut": 2}, "only a given threshold raises the cut"),
+    "threshold": ("classifier", {"parameters.threshold": 7.0}, "threshold is not that"),
+    "columns": ("classifier", {"columns": ["age", "city"]}, "columns are not those"),
+    "a class and a number": ("classifier", {"bounds": [0.0, 1.0]}, "both a class and a number"),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_a_file_that_contradicts_itself_is_refused(originals, tmp_path, name):
+    kind, changes, why = CONTRADICTIONS[name]
+    header, arrays = originals[kind]
+    opened(header, arrays, tmp_path)
+    for place, value in changes.items():
+        *above, last = place.split(".")
+        container = header
+        for key in above:
+            container = container[key]
+        container[last] = value
+    with pytest.raises(ValueError, match=why):
+        opened(header, arrays, tmp_path)
+
+
+def test_the_paper_s_theorem_has_a_caveat(originals, tmp_path):
+    header, arrays = originals["classifier"]
+    arrays = models.claim_paper(header, arrays)
+    assert opened(header, arrays, tmp_path).guarantee_.caveats == (NOT_PROVED,)
+    header["guarantee"]["caveats"] = []
+    with pytest.raises(ValueError, match="caveats lack 'Theorem 1"):
+        opened(header, arrays, tmp_path)
+
+
+def test_caveats_that_are_due_let_a_file_in(originals, tmp_path):
+    header, arrays = originals["classifier"]
+    header["domain"]["inferred"], header["parameters"]["domain"] = True, False
+    header["parameters"]["classes"] = None
+    header["parameters"]["class_weight"] = [["nie", 2.0], ["rare", 9.0]]  # that the data did not have
+    header["guarantee"]["caveats"] = [CLASSES_INFERRED, DOMAIN_INFERRED]
+    assert opened(header, arrays, tmp_path).classes is None
+    header, arrays = originals["regressor"]
+    header["parameters"]["y_bounds"] = None
+    header["guarantee"]["caveats"] = [BOUNDS_INFERRED]
+    assert opened(header, arrays, tmp_path).y_bounds is None
+
+
+def test_columns_of_which_the_type_names_all_values_need_no_caveat(originals, tmp_path):
+    """``domain=None`` on booleans alone reads nothing off the data."""
+    header, arrays = originals["classifier"]
+    header["parameters"].update(domain=False, feature_weights=None)
+    for column in header["domain"]["columns"]:
+        name = column["name"]
+        column.clear()
+        column.update(name=name, type="categorical", categories=[False, True], missing=True)
+    assert opened(header, arrays, tmp_path).domain is None
+
+
+def test_caveats_of_a_later_version_are_kept_and_shown(originals, tmp_path):
+    header, arrays = originals["classifier"]
+    header["guarantee"]["caveats"] = ["the moon was full"]
+    model = opened(header, arrays, tmp_path)
+    assert model.guarantee_.caveats == ("the moon was full",)
+    assert "CAVEAT: the moon was full" in model.privacy_report()
+
+
+@pytest.mark.parametrize("queries", [10**6, 10**9])
+def test_a_small_file_cannot_keep_an_auditor_busy(originals, tmp_path, queries):
+    header, arrays = originals["classifier"]
+    arrays = models.claim_paper(header, arrays)
+    header["guarantee"]["queries_per_record"] = queries
+    with models.alarm():
+        models.probe(opened(header, arrays, tmp_path))
