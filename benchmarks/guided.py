@@ -11,7 +11,6 @@ The result is in docs/guided.md.
 import argparse
 import math
 from contextlib import contextmanager, nullcontext
-from typing import ClassVar
 from unittest import mock
 
 import numpy as np
@@ -20,11 +19,10 @@ from sklearn.datasets import make_classification
 from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.model_selection import train_test_split
 
-import lumberjack.base
-import lumberjack.forest
 import lumberjack.guarantee
 import lumberjack.guided
-import lumberjack.voting
+import lumberjack.targets
+import lumberjack.training
 from lumberjack import Domain, LumberjackClassifier, LumberjackRegressor
 from lumberjack.datasets import fetch_acs, fetch_adult, fetch_california_housing
 from lumberjack.guided import Guide
@@ -88,54 +86,11 @@ class Sloped(Guide):
 
     slope = 1.0
 
-    def choose(self, codes, rows, node, nodes, room, bits):
+    def choose(self, bins, tree, node, offered, bits):
         weights = 2.0 ** (self.slope * np.arange(self.levels))
-        factor = math.sqrt(weights[nodes.level[node]] / weights.mean())
-        steeper = Guide(self.features, self.target, self.n_classes, self.exponent * factor, self.levels)
-        return steeper.choose(codes, rows, node, nodes, room, bits)
-
-
-class Shared(Guide):
-    """All roots choose from one noisy histogram; the levels below have the exponent of one level less.
-
-    Histogram: every column in BINS bins, a record in one cell of each; its price is that of four leaf
-    counts, taken from the leaves (their noise is not raised here, which flatters it a little).
-    """
-
-    noise = 1.0  # of a leaf count, set by the caller
-    drawn: ClassVar[dict] = {}
-
-    def choose(self, codes, rows, node, nodes, room, bits):
-        levels = self.levels
-        factor = math.sqrt(levels / (levels - 1))
-        if nodes.level[node] > 0:
-            below = Guide(self.features, self.target, self.n_classes, self.exponent * factor, levels)
-            return below.choose(codes, rows, node, nodes, room, bits)
-        n = len(self.features.sizes)
-        key = id(self.target)
-        if key not in self.drawn:
-            every = lumberjack.guided._offer(self.features, np.uint64(0), room, 2.0)
-            bins = lumberjack.guided._count(
-                codes, rows, self.features, every, self.target, self.n_classes
-            )
-            sigma = self.noise * math.sqrt(n / 4)
-            noisy = bins + np.rint(np.random.default_rng().normal(0, sigma, bins.shape))
-            self.drawn.clear()
-            self.drawn[key] = every.first, np.maximum(noisy, 0).astype(np.int64)
-        every, noisy = self.drawn[key]
-        offer = lumberjack.guided._offer(
-            self.features, nodes.key[node], room, lumberjack.guided.offered_share(n)
-        )
-        offered = np.flatnonzero(np.diff(offer.first))
-        if not len(offered):
-            return None
-        # The first offered column says how many rows there are; noise makes columns differ a little.
-        bins = np.concatenate([noisy[every[f] : every[f + 1]] for f in offered])
-        feature, cut, score, _ = lumberjack.guided._candidates(
-            self.features, offer, bins, self.n_classes, nodes, node, room
-        )
-        best = int(np.argmax(score))
-        return int(feature[best]), int(cut[best]), offer.missing_left
+        factor = math.sqrt(weights[tree.nodes.level[node]] / weights.mean())
+        steeper = Guide(self.score, self.exponent * factor, self.levels)
+        return steeper.choose(bins, tree, node, offered, bits)
 
 
 def constant(module, name, value):
@@ -151,8 +106,8 @@ def without_calibration():
         return unchanged(2 if n_curves == 1 else n_curves)
 
     with (
-        constant(lumberjack.forest, "calibrate_odds", straight),
-        constant(lumberjack.forest, "calibrate_means", lambda *_: UNBENT),
+        constant(lumberjack.targets, "calibrate_odds", straight),
+        constant(lumberjack.targets, "calibrate_means", lambda *_: UNBENT),
     ):
         yield
 
@@ -191,8 +146,7 @@ def settings():
         "10 trees": (nothing, {"n_estimators": 10}),
         "40 trees": (nothing, {"n_estimators": 40}),
         "depth 31": (nothing, {"max_depth": 31}),
-        "exponents rise with depth": (constant(lumberjack.base, "Guide", Sloped), {}),
-        "one histogram for all roots": (constant(lumberjack.base, "Guide", Shared), {}),
+        "exponents rise with depth": (constant(lumberjack.training, "Guide", Sloped), {}),
     }
 
 
@@ -209,7 +163,6 @@ def measure(fetch, epsilon, parameters, n_rows, seed):
         model = LumberjackRegressor(epsilon, y_bounds=(0, 500_001), **shared)
     else:
         model = LumberjackClassifier(epsilon, classes=np.unique(y), **shared)
-    Shared.noise = model._plan("mean" if regression else "counts").leaf_noise
     model.fit(a, ya)
     if regression:
         return r2_score(yb, model.predict(b))

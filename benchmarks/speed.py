@@ -25,10 +25,11 @@ from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
 from lumberjack import LumberjackClassifier, LumberjackRegressor, plan
 from lumberjack.datasets import fetch_acs
-from lumberjack.engines.local import Policy, prune
+from lumberjack.engines.local import LocalRows
 from lumberjack.noise import Bits, ThresholdCoin
 from lumberjack.structure import Features, root_keys
 from lumberjack.thinning import Thinning
+from lumberjack.training import Policy, prune
 
 PARTS = ("fit", "guided", "predict", "depth", "linear", "memory", "threads", "first", "work")
 
@@ -165,7 +166,8 @@ def work():
     promise = plan(1.0, 1e-6, 20, 100)
     coin = ThresholdCoin(promise.threshold_noise, promise.threshold, cut=promise.cut, largest=len(codes))
     policy = Policy(100, coin, Bits(1), thinning=Thinning(coin, 100))
-    each = [prune(codes, features, key, policy)[2] for key in root_keys(1, 20)]
+    rows = LocalRows(codes, np.zeros(len(codes), dtype=np.int32))
+    each = [prune(rows, len(codes), features, key, policy)[1].work for key in root_keys(1, 20)]
     nodes, steps, tests, moves = (sum(column) / 20 for column in zip(*each, strict=True))
     n = len(codes)
     print(f"a tree on {n:,} rows: {nodes:,.0f} nodes, {steps / n:.1f} splits passed, ", end="")

@@ -13,9 +13,10 @@ import numpy as np
 
 from lumberjack import LumberjackClassifier
 from lumberjack.datasets import make_toy
-from lumberjack.engines.local import Policy, prune
+from lumberjack.engines.local import LocalRows
 from lumberjack.noise import Bits
 from lumberjack.structure import Features, root_keys
+from lumberjack.training import Policy, prune
 
 SCALES = (1, 10, 1000)
 COLOURS = ("#D55E00", "#0072B2", "#009E73")
@@ -35,10 +36,11 @@ class RandomTrees:
     def fit(self, X, y):
         """Grow the trees and count their leaves."""
         codes, features = self.domain.encode(X), Features.of(self.domain)
+        rows = LocalRows(codes, np.asarray(y, dtype=np.int32))
         self.categorical = features.categorical
         self.trees = []
         for key in root_keys(0, self.n_trees):
-            tree, _, _ = prune(codes, features, key, Policy(self.depth, self, Bits()))
+            tree, _ = prune(rows, len(codes), features, key, Policy(self.depth, self, Bits()))
             counts = np.zeros((tree.n_leaves, 3))
             np.add.at(counts, (tree.apply(codes, self.categorical), y), 1)
             self.trees.append((tree, np.eye(3)[counts.argmax(axis=1)]))

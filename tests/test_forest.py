@@ -18,13 +18,13 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-import lumberjack.forest as forest_module
 from lumberjack import (
     Domain,
     Guarantee,
     LumberjackClassifier,
     LumberjackRegressor,
     PrivacyLeakWarning,
+    targets,
     voting,
 )
 from lumberjack.datasets import make_toy
@@ -37,8 +37,8 @@ from lumberjack.guarantee import (
     SEEDED,
     SUM_BOUND,
 )
-from lumberjack.leaves import Targets
 from lumberjack.report import describe
+from lumberjack.targets import Classes, Numbers
 from lumberjack.voting import bin_means, bin_odds
 
 DOMAIN = Domain({"age": (0, 100), "city": ["Bonn", "Kiel", "Trier"], "member": [False, True]})
@@ -788,7 +788,7 @@ def test_one_target_does_not_change_how_others_are_read():
     rng = np.random.default_rng(0)
     X = rng.random((20_000, 1))
     # A number between two steps of the grid, which its text puts on the other side.
-    steps, grid = np.float32((np.arange(8192) + 0.5) / 8192 * 0.7), Targets(0.0, 0.7)
+    steps, grid = np.float32((np.arange(8192) + 0.5) / 8192 * 0.7), Numbers(0.0, 0.7)
     moved = grid.encode(steps.astype(float)) != grid.encode(np.array([float(str(v)) for v in steps]))
     plain = [steps[moved][0]] * 20_000
     settings = {"domain": {"a": (0, 1)}, "y_bounds": (0, 0.7), "n_estimators": 2, "random_state": 1}
@@ -811,8 +811,8 @@ def test_the_calibration_histogram_has_half_the_noise_of_a_leaf(kind, monkeypatc
     frame, y = table(3000)
     seen = []
     name = "calibrate_odds" if kind == "classes" else "calibrate_means"
-    real = getattr(forest_module, name)
-    monkeypatch.setattr(forest_module, name, lambda h, s: (seen.append(h), real(h, s))[1])
+    real = getattr(targets, name)
+    monkeypatch.setattr(targets, name, lambda h, s: (seen.append(h), real(h, s))[1])
     apart = []
     for _ in range(40):
         if kind == "classes":
@@ -823,7 +823,8 @@ def test_the_calibration_histogram_has_half_the_noise_of_a_leaf(kind, monkeypatc
             model.set_params(max_depth=8).fit(frame, frame["age"])
             target = model.targets_.encode(frame["age"].to_numpy())
         codes = model._encode(frame)
-        said = model._say(model.forest_, model.guarantee_.leaf_noise)
+        classes = Classes(model.classes_) if kind == "classes" else model.targets_
+        said = classes.say(model.forest_, model.guarantee_)
         pooled = model.forest_.pool(said, codes) / 2
         exact = bin_odds(pooled, codes, target) if kind == "classes" else bin_means(pooled[:, 0], target)
         apart.append(seen[-1] - exact)

@@ -10,13 +10,15 @@ from scipy.stats import chi2
 
 from lumberjack import Domain
 from lumberjack.domain import CELLS, MISSING, OTHER
-from lumberjack.engines.blocks import plant
+from lumberjack.engines.base import Block
+from lumberjack.growing import Growing, plant
 from lumberjack.guarantee import SUM_BOUND
 from lumberjack.guided import (
     BINS,
+    Gini,
     Guide,
+    Variance,
     _candidates,
-    _count,
     _of_squares,
     _of_sum,
     _offer,
@@ -129,8 +131,17 @@ def list_candidates(domain, codes, target, n_classes, wanted, missing_left=False
     features, nodes = make_tree(domain)
     _, offer = offering(features, wanted, missing_left)
     rows = np.arange(len(codes), dtype=np.int32)
-    bins = _count(codes, rows, features, offer, target, n_classes)
-    return _candidates(features, offer, bins, n_classes, nodes, 0, root(features))
+    score = Gini(n_classes) if n_classes else Variance()
+    bins = score.count(codes, rows, features, offer, target)
+    feature, cut, weight, left, total = _candidates(features, offer, bins, nodes, 0, root(features))
+    return feature, cut, score.score(left, total), weight
+
+
+def choose(guide, codes, target, tree, bits):
+    """What the root chooses when it has these rows."""
+    room, offer = guide.offer(tree, 0)
+    (bins,) = guide.ask(tree, [0], [offer])(Block(codes, target))
+    return guide.choose(bins, tree, 0, (room, offer), bits)
 
 
 def side_scores(left, target, n_classes):
@@ -202,8 +213,8 @@ def test_candidates_keep_to_what_ancestors_left():
     room.first[0] = CELLS // 2
     key, offer = offering(features, [0, 1], False)
     codes = np.zeros((1, 4), dtype=np.uint32)
-    bins = _count(codes, np.zeros(1, np.int32), features, offer, np.zeros(1, np.int32), 2)
-    feature, cut, _, _ = _candidates(features, offer, bins, 2, nodes, 2, room)
+    bins = Gini(2).count(codes, np.zeros(1, np.int32), features, offer, np.zeros(1, np.int32))
+    feature, cut, *_ = _candidates(features, offer, bins, nodes, 2, room)
     assert set(cut[feature == 1]) == {0, 1}
     assert cut[feature == 0].min() >= CELLS // 2
     assert (feature == 0).sum() == BINS // 2 - 1
@@ -222,22 +233,25 @@ def test_choices_have_the_probabilities_of_the_exponential_mechanism(n_classes):
     target = (codes[:, 0] > CELLS // 2).astype(np.int32)
     if n_classes == 0:
         target = (target * 2 - 1) * SUM_BOUND
-    features, nodes = make_tree(DOMAIN)
+    features = Features.of(DOMAIN)
     key, offer = offering(features, [0, 1])
-    nodes.key[0] = key
-    guide = Guide(features, target, n_classes, exponent, 6)
-    rows = np.arange(n, dtype=np.int32)
-    picked = [guide.choose(codes, rows, 0, nodes, root(features), Bits(None)) for _ in range(draws)]
-    assert {m for _, _, m in picked} == {offer.missing_left}
+    tree = Growing(features, plant(key, n), 1)
+    score = Gini(n_classes) if n_classes else Variance()
+    guide = Guide(score, exponent, 6)
+    picked = [choose(guide, codes, target, tree, Bits(None)) for _ in range(draws)]
+    assert {choice.missing_left for choice in picked} == {offer.missing_left}
+    for f, c, missing_left, n_left in picked[:50]:
+        side = codes[:, f] == c if f == 1 else codes[:, f] <= c
+        assert n_left == side.sum(), missing_left  # no number is missing here
     weight = {}
     for f, options in ((0, [CELLS // BINS * (b + 1) - 1 for b in range(BINS - 1)]), (1, range(3))):
         for c in options:
             side = codes[:, f] == c if f == 1 else codes[:, f] <= c
-            score = side_scores(side, target, n_classes) / 256
-            weight[f, int(c)] = math.exp(exponent * score) / len(options)
+            worth = side_scores(side, target, n_classes) / 256
+            weight[f, int(c)] = math.exp(exponent * worth) / len(options)
     total = sum(weight.values())
     seen = dict.fromkeys(weight, 0)
-    for f, c, _ in picked:
+    for f, c, *_ in picked:
         seen[f, c] += 1
     expected = np.array([draws * w / total for w in weight.values()])
     found = np.array(list(seen.values()))
@@ -249,8 +263,8 @@ def test_choices_have_the_probabilities_of_the_exponential_mechanism(n_classes):
     statistic = ((found - expected) ** 2 / expected).sum()
     assert statistic < chi2.isf(FALSE_ALARM, len(found) - 1)
     # Twice the exponent must be noticed, or this test tells nothing.
-    sharper = Guide(features, target, n_classes, 2 * exponent, 6)
-    other = [sharper.choose(codes, rows, 0, nodes, root(features), Bits(None))[:2] for _ in range(draws)]
+    sharper = Guide(score, 2 * exponent, 6)
+    other = [choose(sharper, codes, target, tree, Bits(None))[:2] for _ in range(draws)]
     counts = np.array([other.count(option) for option in weight])[common]
     assert ((counts - expected[: common.sum()]) ** 2 / expected[: common.sum()]).sum() > chi2.isf(
         FALSE_ALARM, common.sum() - 1
@@ -259,25 +273,18 @@ def test_choices_have_the_probabilities_of_the_exponential_mechanism(n_classes):
 
 def test_a_node_without_candidates_says_so():
     domain = Domain({"constant": (3, 3), "one": ["a"]})
-    features, nodes = make_tree(domain)
-    guide = Guide(features, np.zeros(3, dtype=np.int32), 2, 1.0, 6)
-    codes = np.zeros((3, 2), dtype=np.uint32)
+    guide, codes = Guide(Gini(2), 1.0, 6), np.zeros((3, 2), dtype=np.uint32)
     for key in range(20):
-        nodes.key[0] = key
-        assert (
-            guide.choose(codes, np.arange(3, dtype=np.int32), 0, nodes, root(features), Bits(None))
-            is None
-        )
+        tree = Growing(Features.of(domain), plant(np.uint64(key), 3), 1)
+        assert choose(guide, codes, np.zeros(3, dtype=np.int32), tree, Bits(None)) is None
 
 
 def test_seeded_choices_depend_on_the_node_and_nothing_else():
     rng = np.random.default_rng(6)
     codes = rng.integers(0, 3, (50, 4)).astype(np.uint32)
     target = rng.integers(0, 2, 50).astype(np.int32)
-    features, nodes = make_tree(DOMAIN)
-    nodes.key[0] = offering(features, [0, 1])[0]
-    guide = Guide(features, target, 2, 0.01, 6)
-    rows = np.arange(50, dtype=np.int32)
-    first = guide.choose(codes, rows, 0, nodes, root(features), Bits(7))
-    assert first == guide.choose(codes, rows[::-1].copy(), 0, nodes, root(features), Bits(7))
-    assert len({guide.choose(codes, rows, 0, nodes, root(features), Bits(s)) for s in range(40)}) > 5
+    features, guide = Features.of(DOMAIN), Guide(Gini(2), 0.01, 6)
+    tree = Growing(features, plant(offering(features, [0, 1])[0], 50), 1)
+    first = choose(guide, codes, target, tree, Bits(7))
+    assert first == choose(guide, codes[::-1].copy(), target[::-1].copy(), tree, Bits(7))
+    assert len({choose(guide, codes, target, tree, Bits(s)) for s in range(40)}) > 5

@@ -6,7 +6,7 @@ from scipy import stats
 
 from lumberjack import Domain
 from lumberjack.domain import CELLS, MISSING, OTHER
-from lumberjack.engines.blocks import plant
+from lumberjack.growing import plant
 from lumberjack.structure import (
     LEFT,
     NO_SPLIT,

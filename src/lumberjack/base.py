@@ -6,8 +6,7 @@ what their leaves release and how those are read, are in ``forest``.
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from lumberjack.accounting.checks import check_real
 from lumberjack.anatomy import learned_nothing
 from lumberjack.domain import Codes, Domain, columns_of
-from lumberjack.engines.local import Leaves, Policy, prune
+from lumberjack.engines.local import LocalRows
 from lumberjack.files import open_to_write
 from lumberjack.guarantee import (
     DOMAIN_INFERRED,
@@ -32,7 +31,6 @@ from lumberjack.guarantee import (
     plan,
     warn,
 )
-from lumberjack.guided import Guide
 from lumberjack.inputs import (
     as_domain,
     check_lengths,
@@ -43,24 +41,17 @@ from lumberjack.inputs import (
     read_table,
 )
 from lumberjack.io import pack
-from lumberjack.noise import (
-    Bits,
-    ThresholdCoin,
-    Words,
-    mix_keys,
-)
+from lumberjack.noise import Bits
 from lumberjack.progress import CallbackSupportMixin, announce_compilation, progress
 from lumberjack.report import Report, describe, importance_of
-from lumberjack.structure import Features, root_keys
-from lumberjack.thinning import Thinning
-from lumberjack.tree import Forest, Tree
+from lumberjack.structure import Features
+from lumberjack.targets import Target
+from lumberjack.training import train
+from lumberjack.tree import Forest
 
-__all__ = ["CALIBRATION", "Base", "keys_of"]
+__all__ = ["Base"]
 
 Floats = NDArray[np.float64]
-Release = Callable[[Leaves], Floats]
-_ROWS = 1 << 18  # rows that are calibrated at a time
-CALIBRATION = np.uint64(0xCA11B)  # key of the noise of the calibration histogram
 
 
 class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
@@ -137,47 +128,20 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             caveats.append(SEEDED)
         return codes, target
 
-    def _grow(
+    def _train(
         self,
         codes: Codes,
-        target: NDArray[np.int32],
-        n_classes: int,
-        features: Features,
+        encoded: NDArray[np.int32],
+        target: Target,
         guarantee: Guarantee,
         bits: Bits,
-        release: Release,
-        advance: Callable[[], None] = lambda: None,
-    ) -> Forest:
-        """Prune every tree, in threads, and release its leaves. No classes: a number is the target."""
-        coin = ThresholdCoin(
-            guarantee.threshold_noise, guarantee.threshold, cut=guarantee.cut, largest=len(codes)
-        )
-
-        height = guarantee.max_depth
-        guide = None
-        if guarantee.guided_levels:
-            exponent = guarantee.choice_exponent or 0.0
-            guide = Guide(features, target, n_classes, exponent, guarantee.guided_levels)
-
-        policy = Policy(height, coin, bits, guide, Thinning(coin, height))
-        stop = np.zeros(1, dtype=np.bool_)
-
-        def one(key: np.uint64) -> tuple[Tree, Floats]:
-            tree, leaves, _ = prune(codes, features, key, policy, stop)
-            return tree, release(leaves)
-
-        grown: list[tuple[Tree, Floats]] = []
-        threads = ThreadPoolExecutor(effective_n_jobs(self.n_jobs))
-        try:
-            todo = [threads.submit(one, key) for key in root_keys(bits.seed, guarantee.n_estimators)]
-            for future in todo:
-                grown.append(future.result())
-                advance()
-        finally:
-            # After an error or Ctrl-C: no tree is begun any more, and those in work end soon.
-            stop[0] = True
-            threads.shutdown(cancel_futures=True)
-        return Forest(tuple(t for t, _ in grown), tuple(v for _, v in grown), features.categorical)
+        features: Features,
+    ) -> dict[str, Any]:
+        """Grow, release and calibrate a forest; fitted attributes."""
+        rows, threads = LocalRows(codes, encoded), effective_n_jobs(self.n_jobs)
+        with self._watch() as advance:
+            forest, curves = train(rows, features, target, guarantee, bits, threads, advance)
+        return {"forest_": forest, "calibration_": curves}
 
     @contextmanager
     def _watch(self) -> Iterator[Callable[[], None]]:
@@ -239,22 +203,12 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         codes: Codes = self.domain_.encode(X)
         return codes
 
-    def _pool(self, values: Sequence[Floats], X: Any) -> Floats:
+    def _pool(self, target: Target, X: Any) -> Floats:
         """What the trees say about each row, added up."""
         codes = self._encode(X)
         forest: Forest = self.forest_
-        return forest.pool(values, codes, effective_n_jobs(self.n_jobs))
-
-    def _count_again(
-        self, forest: Forest, said: Sequence[Floats], codes: Codes, count: Callable[[slice, Floats], Any]
-    ) -> Any:
-        """Add up ``count`` of what the trees say on average about each row, some rows at a time."""
-        total: Any = 0
-        for start in range(0, len(codes), _ROWS):
-            rows = slice(start, start + _ROWS)
-            pooled = forest.pool(said, codes[rows], effective_n_jobs(self.n_jobs))
-            total = total + count(rows, pooled / len(forest.trees))
-        return total
+        said = target.say(forest, self.guarantee_)
+        return forest.pool(said, codes, effective_n_jobs(self.n_jobs))
 
     def apply(self, X: Any) -> NDArray[np.int32]:
         """Leaf of each row in each tree, shape (n_rows, n_estimators).
@@ -341,8 +295,3 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
-
-
-def keys_of(key: np.uint64, n: int) -> Words:
-    """Keys of so many cells, for seeded noise."""
-    return mix_keys(np.full(n, key), np.arange(n, dtype=np.uint64))

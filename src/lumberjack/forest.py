@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from lumberjack.base import CALIBRATION, Base, keys_of
-from lumberjack.domain import Codes, Domain
-from lumberjack.engines.local import Leaves
+from lumberjack.base import Base
+from lumberjack.domain import Domain
 from lumberjack.guarantee import (
     BOUNDS_INFERRED,
     CLASSES_INFERRED,
-    SUM_BOUND,
     Accounting,
     Splits,
     warn,
@@ -36,33 +34,9 @@ from lumberjack.inputs import (
     refuse_unknown,
 )
 from lumberjack.io import read_model
-from lumberjack.leaves import (
-    Targets,
-    add_targets,
-    count_classes,
-    noisy_counts,
-    noisy_labels,
-    noisy_sums,
-)
-from lumberjack.noise import (
-    Bits,
-    ExponentialChoice,
-    RoundedGaussian,
-    seed_from,
-)
+from lumberjack.noise import Bits, seed_from
 from lumberjack.progress import with_callbacks
-from lumberjack.tree import Forest
-from lumberjack.voting import (
-    UNBENT,
-    bin_means,
-    bin_odds,
-    calibrate_means,
-    calibrate_odds,
-    log_shares,
-    means,
-    read_odds,
-    unchanged,
-)
+from lumberjack.targets import Classes, Numbers
 
 __all__ = ["LumberjackClassifier", "LumberjackRegressor", "load"]
 
@@ -242,52 +216,14 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
         codes = encode_rows(domain, X)
         check_lengths(len(codes), y=target)
         codes, target = self._limit(codes, target, person_ids, bits, caveats)
-        n_classes = len(known)
-        noise: RoundedGaussian | ExponentialChoice
-        if self.leaf == "exponential":
-            noise = ExponentialChoice(1 / (guarantee.leaf_noise or 0.0))
-        else:
-            noise = RoundedGaussian(guarantee.leaf_noise or 0.0)
-
-        def release(leaves: Leaves) -> Floats:
-            counts = count_classes(leaves.rows, leaves.start, leaves.count, target, n_classes)
-            if self.leaf == "counts" and isinstance(noise, RoundedGaussian):
-                return noisy_counts(counts, noise, bits, leaves.keys)
-            return noisy_labels(counts, noise, bits, leaves.keys)
-
-        curves = unchanged(n_classes)
-        with self._watch() as advance:
-            forest = self._grow(codes, target, n_classes, features, guarantee, bits, release, advance)
-            if guarantee.guided_levels and self.leaf == "counts":
-                curves = self._calibrate(forest, codes, target, noise, bits)
-        learned |= {"domain_": domain, "forest_": forest, "classes_": known, "calibration_": curves}
+        learned |= self._train(codes, target, Classes(known, self.leaf), guarantee, bits, features)
+        learned |= {"domain_": domain, "classes_": known}
         self._finish(guarantee, caveats, **learned)
         return self
 
-    def _calibrate(
-        self, forest: Forest, codes: Codes, target: NDArray[np.int32], noise: Any, bits: Bits
-    ) -> Floats:
-        """Release a histogram of the forest's own odds, and the curves that it suggests.
-
-        Formal guarantees
-        -----------------
-        ``noisy_counts`` of cells of which a record is in one, with half the noise of a leaf's: the price
-        of four more trees' leaves (``guarantee.calibration_counts``).
-        """
-        said = self._say(forest, noise.sigma)
-        half = RoundedGaussian(noise.sigma / 2)
-        counts = self._count_again(
-            forest, said, codes, lambda rows, pooled: bin_odds(pooled, codes[rows], target[rows])
-        )
-        released = noisy_counts(counts, half, bits, keys_of(CALIBRATION, len(counts)))
-        return calibrate_odds(released, half.sigma)
-
-    def _say(self, forest: Forest, noise: float) -> list[Floats]:
-        """What each leaf says about the classes."""
-        if self.leaf != "counts":
-            return list(forest.values)
-        each = zip(forest.trees, forest.values, strict=True)
-        return [log_shares(tree, counts, noise) for tree, counts in each]
+    @property
+    def _target(self) -> Classes:
+        return Classes(self.classes_, self.guarantee_.leaf)
 
     def _check_class_weight(self) -> None:
         given = self.class_weight
@@ -311,12 +247,8 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
             return np.ones(n_classes)
         if isinstance(self.class_weight, Mapping):
             return np.array([float(self.class_weight.get(c, 1.0)) for c in self.classes_.tolist()])
-        total = np.maximum(self._released_totals(), 1.0)
+        total = np.maximum(self._target.totals(self.forest_), 1.0)
         return np.asarray(total.sum() / (n_classes * total))
-
-    def _released_totals(self) -> Floats:
-        """Noisy counts (or votes) of each class over all leaves and trees."""
-        return np.asarray(np.sum([v.sum(axis=0) for v in self.forest_.values], axis=0))
 
     def predict_proba(self, X: Any) -> Floats:
         """Probability of each class, shape (n_rows, n_classes).
@@ -331,15 +263,8 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
         (10000, 3)
         """
         check_is_fitted(self)
-        forest: Forest = self.forest_
-        pooled = self._pool(self._say(forest, self.guarantee_.leaf_noise or 0.0), X)
-        if self.leaf == "counts":
-            said = read_odds(pooled / len(forest.trees), self.calibration_)
-        else:
-            # Leaf majorities lean towards the frequent class, so a tie speaks for the rare one.
-            prior = np.maximum(self._released_totals(), 1.0)
-            tie = (1 - prior / prior.sum()) / max(len(prior) - 1, 1)
-            said = pooled + 1e-3 * len(forest.trees) * tie
+        target = self._target
+        said = target.read(self._pool(target, X), self.forest_, self.calibration_)
         said = said * self._class_weights()
         return np.asarray(said / said.sum(axis=1, keepdims=True))
 
@@ -456,52 +381,12 @@ class LumberjackRegressor(RegressorMixin, Base):  # type: ignore[misc]
             bounds = float(values.min()), float(values.max())
             if not np.isfinite(bounds[1] - bounds[0]):
                 raise ValueError("y spans too wide a range; give y_bounds")
-        targets = Targets(*bounds)
-        target = targets.encode(values)
-        codes, target = self._limit(codes, target, person_ids, bits, caveats)
-        noise = RoundedGaussian(guarantee.leaf_noise or 0.0), RoundedGaussian(guarantee.sum_noise or 0.0)
-
-        def release(leaves: Leaves) -> Floats:
-            sums = add_targets(leaves.rows, leaves.start, leaves.count, target)
-            return noisy_sums(sums, leaves.count, noise, bits, leaves.keys)
-
-        line = UNBENT.copy()
-        with self._watch() as advance:
-            forest = self._grow(codes, target, 0, features, guarantee, bits, release, advance)
-            if guarantee.guided_levels:
-                line = self._calibrate(forest, codes, target, noise, bits)
-        learned |= {"domain_": domain, "forest_": forest, "targets_": targets, "calibration_": line}
+        target = Numbers(*bounds)
+        codes, encoded = self._limit(codes, target.encode(values), person_ids, bits, caveats)
+        learned |= self._train(codes, encoded, target, guarantee, bits, features)
+        learned |= {"domain_": domain, "targets_": target}
         self._finish(guarantee, caveats, **learned)
         return self
-
-    def _calibrate(
-        self,
-        forest: Forest,
-        codes: Codes,
-        target: NDArray[np.int32],
-        noise: tuple[RoundedGaussian, RoundedGaussian],
-        bits: Bits,
-    ) -> Floats:
-        """Release a histogram of the forest's own predictions, and the line that it suggests.
-
-        Formal guarantees
-        -----------------
-        ``noisy_sums`` of bins of which a record is in one, with half the noise of a leaf's: the price of
-        four more trees' leaves (``guarantee.calibration_counts``).
-        """
-        said = self._say(forest, noise[0].sigma)
-        half = RoundedGaussian(noise[0].sigma / 2), RoundedGaussian(noise[1].sigma / 2)
-        counts = self._count_again(
-            forest, said, codes, lambda rows, pooled: bin_means(pooled[:, 0], target[rows])
-        )
-        keys = keys_of(CALIBRATION, len(counts))
-        released = noisy_sums(counts[:, 1], counts[:, 0], half, bits, keys)
-        return calibrate_means(released, (half[0].sigma, half[1].sigma))
-
-    def _say(self, forest: Forest, noise: float) -> list[Floats]:
-        """What each leaf says about the target."""
-        each = zip(forest.trees, forest.values, strict=True)
-        return [means(tree, sums, noise) for tree, sums in each]
 
     def predict(self, X: Any) -> Floats:
         """Mean target of each row's leaves, pooled over trees.
@@ -515,12 +400,8 @@ class LumberjackRegressor(RegressorMixin, Base):  # type: ignore[misc]
         (True, True)
         """
         check_is_fitted(self)
-        forest: Forest = self.forest_
-        pooled = self._pool(self._say(forest, self.guarantee_.leaf_noise or 0.0), X)[:, 0]
-        slope, intercept = self.calibration_
-        place = slope * pooled / len(forest.trees) + intercept * SUM_BOUND
-        targets: Targets = self.targets_
-        return targets.decode(place)
+        target: Numbers = self.targets_
+        return target.read(self._pool(target, X), self.forest_, self.calibration_)
 
 
 def load(path: str | os.PathLike[str]) -> LumberjackClassifier | LumberjackRegressor:

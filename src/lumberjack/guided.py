@@ -15,6 +15,7 @@ multiple of 1/256, each side by itself, in integers throughout.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,12 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lumberjack.domain import CELLS, Codes
+from lumberjack.growing import Growing, Nodes, find_room
 from lumberjack.guarantee import SUM_BOUND
 from lumberjack.kernels import kernel
 from lumberjack.noise import Bits, ExponentialChoice, Purpose
 from lumberjack.structure import Features, Room, chance, is_used
 
-__all__ = ["Guide", "offered_share"]
+__all__ = ["Choice", "Gini", "Guide", "Histograms", "Variance", "offered_share"]
 
 BINS = 64  # of a number's range
 _SHIFT = (CELLS // BINS).bit_length() - 1  # from a cell to its bin
@@ -36,6 +38,107 @@ _Y_SHIFT = (2 * SUM_BOUND).bit_length() - 1 - _STEPS  # targets as integers from
 
 assert CELLS == BINS << _SHIFT
 
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Gini:
+    """Scores splits by how well they tell classes apart.
+
+    Parameters
+    ----------
+    n_classes : int
+
+    Formal guarantees
+    -----------------
+    Adding a record moves the scores of all candidates within [-1, 1], rounding included.
+    """
+
+    n_classes: int
+
+    def count(
+        self, codes: Codes, rows: NDArray[Any], features: Features, offer: "Offer", target: NDArray[Any]
+    ) -> Integers:
+        """Rows of each class in each bin, shape (n_bins, n_classes)."""
+        out = np.zeros((offer.first[-1], self.n_classes), dtype=np.int64)
+        _count_classes(codes, rows, features, offer, target, out)
+        return out
+
+    def score(self, left: Integers, total: Integers) -> Integers:
+        """Score of splits, from what is left of each, shape (n, n_classes), in steps of 2^-8 rows."""
+        return np.asarray(_gini(left, total))
+
+    def size(self, left: Integers) -> int:
+        """How many rows a count is about."""
+        return int(left.sum())
+
+
+@dataclass(frozen=True)
+class Variance:
+    """Scores splits by how well they tell numbers apart.
+
+    Formal guarantees
+    -----------------
+    Adding a record moves the scores of all candidates within an interval of width 1 that depends on its
+    target alone, rounding included.
+    """
+
+    def count(
+        self, codes: Codes, rows: NDArray[Any], features: Features, offer: "Offer", target: NDArray[Any]
+    ) -> Integers:
+        """Rows, and sum of targets from 0 to 2^8, in each bin, shape (n_bins, 2)."""
+        out = np.zeros((offer.first[-1], 2), dtype=np.int64)
+        _count_numbers(codes, rows, features, offer, target, out)
+        return out
+
+    def score(self, left: Integers, total: Integers) -> Integers:
+        """Score of splits, from what is left of each, shape (n, 2), in steps of 2^-8 rows."""
+        return np.asarray(_variance(left, total))
+
+    def size(self, left: Integers) -> int:
+        """How many rows a count is about."""
+        return int(left[0])
+
+
+class Offer(NamedTuple):
+    """What a node may choose from.
+
+    ``first`` is where the bins of each feature begin: feature f has bins first[f] to first[f + 1], none
+    if it is not offered. Otherwise one for each category, or BINS, and a last one for unknown
+    categories, or missing numbers. ``missing_left`` is the side of missing numbers.
+    """
+
+    first: Integers
+    missing_left: bool
+
+
+class Choice(NamedTuple):
+    """A split that was chosen, and how many rows go left: private, like all counts."""
+
+    feature: int
+    cut: int
+    missing_left: bool
+    n_left: int
+
+
+@dataclass(frozen=True)
+class Histograms:
+    """A counting object: what ``Guide.choose`` asks of the rows of some nodes."""
+
+    tree: Growing
+    nodes: tuple[int, ...]
+    offers: tuple[Offer, ...]
+    score: Gini | Variance
+
+    def __call__(self, block: Any) -> list[Integers]:
+        """The bins of each node."""
+        found, features = block.sort(self.tree), self.tree.features
+        out = []
+        for node, offer in zip(self.nodes, self.offers, strict=True):
+            rows = found.order[found.start[node] : found.start[node] + found.n_rows[node]]
+            out.append(self.score.count(block.codes, rows, features, offer, block.target))
+        return out
+
 
 @dataclass(frozen=True)
 class Guide:
@@ -43,11 +146,7 @@ class Guide:
 
     Parameters
     ----------
-    features : Features
-    target : ndarray of int32, shape (n_rows,)
-        Number of each row's class, or its place on the grid of ``leaves.Targets``. Private.
-    n_classes : int
-        Classes; 0: the target is a number.
+    score : Gini or Variance
     exponent : float
         lambda, for each row that a score is worth.
     levels : int
@@ -56,63 +155,46 @@ class Guide:
     Formal guarantees
     -----------------
     The choice is ``ExponentialChoice`` over candidates and weights that depend on the node's key, the
-    splits above it and the domain. Adding a record moves the scores of all candidates within
-    [-1, 1] (classes), or within an interval of width 1 that depends on its target alone (numbers),
-    rounding included: the choice is 2 lambda-bounded-range, or lambda-bounded-range. A record is in
-    one node of each level, so it takes part in one choice for each level and tree.
+    splits above it and the domain. By what ``score`` guarantees it is 2 lambda-bounded-range (classes),
+    or lambda-bounded-range (numbers). A record is in one node of each level, so it takes part in one
+    choice for each level and tree.
     """
 
-    features: Features
-    target: NDArray[np.int32]
-    n_classes: int
+    score: Gini | Variance
     exponent: float
     levels: int
 
-    def choose(
-        self,
-        codes: Codes,
-        rows: NDArray[np.int32],
-        node: int,
-        nodes: Any,
-        room: Room,
-        bits: Bits,
-    ) -> tuple[int, int, bool] | None:
-        """Feature, cut and side of missing numbers for a node; None: there are no candidates.
+    def offer(self, tree: Growing, node: int) -> tuple[Room, Offer]:
+        """What is left to tell apart in a node, and what it may choose from."""
+        room = find_room(tree.nodes, node, tree.features)
+        share = offered_share(len(tree.features.sizes))
+        return room, _offer(tree.features, tree.nodes.key[node], room, share)
 
-        ``rows`` are the node's, ``nodes`` is the tree so far (``engines.blocks.Nodes``), and ``room`` is
-        what is left to tell apart (``structure.narrow``).
-        """
-        features = self.features
-        offer = _offer(features, nodes.key[node], room, offered_share(len(features.sizes)))
+    def ask(self, tree: Growing, nodes: Sequence[int], offers: Sequence[Offer]) -> Histograms:
+        """What to count before nodes can choose."""
+        return Histograms(tree, tuple(nodes), tuple(offers), self.score)
+
+    def choose(
+        self, bins: Integers, tree: Growing, node: int, offered: tuple[Room, Offer], bits: Bits
+    ) -> Choice | None:
+        """A split for a node; None: there are no candidates."""
+        room, offer = offered
         if offer.first[-1] == 0:
             return None
-        bins = _count(codes, rows, features, offer, self.target, self.n_classes)
-        feature, cut, score, weight = _candidates(
-            features, offer, bins, self.n_classes, nodes, node, room
-        )
-        if len(score) == 0:
+        found = _candidates(tree.features, offer, bins, tree.nodes, node, room)
+        feature, cut, weight, left, total = found
+        if len(feature) == 0:
             return None
         choice = ExponentialChoice(self.exponent / 2**_STEPS)
-        keys = None if bits.seed is None else nodes.key[node : node + 1]
-        found = choice.draw(score[None], bits, keys, weights=weight[None], purpose=Purpose.SPLIT)[0]
-        return int(feature[found]), int(cut[found]), offer.missing_left
+        keys = None if bits.seed is None else tree.nodes.key[node : node + 1]
+        score = self.score.score(left, total)
+        i = choice.draw(score[None], bits, keys, weights=weight[None], purpose=Purpose.SPLIT)[0]
+        return Choice(int(feature[i]), int(cut[i]), offer.missing_left, self.score.size(left[i]))
 
 
 def offered_share(n_features: int) -> float:
     """Chance of each column to be offered at a node: about sqrt(n) of n are, as in most forests."""
     return 1 / math.sqrt(n_features)
-
-
-class _Offer(NamedTuple):
-    """What a node may choose from.
-
-    ``first`` is where the bins of each feature begin: feature f has bins first[f] to first[f + 1], none
-    if it is not offered. Otherwise one for each category, or BINS, and a last one for unknown
-    categories, or missing numbers. ``missing_left`` is the side of missing numbers.
-    """
-
-    first: NDArray[np.int64]
-    missing_left: bool
 
 
 @kernel
@@ -128,93 +210,115 @@ def _offer(features: Features, key: Any, room: Room, share: Any) -> Any:
         offered = enough and weight > 0 and chance(key, f) < share
         size = (features.sizes[f] if categorical else BINS) + 1
         offsets[f + 1] = offsets[f] + (size if offered else 0)
-    return _Offer(offsets, chance(key, n) < 0.5)
+    return Offer(offsets, chance(key, n) < 0.5)
 
 
 @kernel
-def _count(codes: Any, rows: Any, features: Features, offer: _Offer, target: Any, n_classes: Any) -> Any:
-    """Rows of each class (or rows and sum of targets) in each bin."""
-    offsets, categorical = offer.first, features.categorical
-    n_values = max(n_classes, 2)
-    # Unsigned integers throughout: signed indices cost a wraparound check.
-    feature = np.flatnonzero(np.diff(offsets)).astype(np.uint64)
-    n_offered = np.uint64(len(feature))
-    first, most = np.empty(n_offered, dtype=np.uint64), np.empty(n_offered, dtype=np.uint32)
-    shift = np.empty(n_offered, dtype=np.uint32)
-    for j in range(n_offered):
-        f = feature[j]
-        first[j], most[j] = offsets[f], offsets[f + np.uint64(1)] - offsets[f] - 1
-        shift[j] = 0 if categorical[f] else _SHIFT
-    bins = np.zeros((offsets[-1], n_values), dtype=np.int64)
+def _places(features: Features, offer: Offer) -> Any:
+    """Offered features, where their bins begin and how many they have, and the shift from code to bin.
+
+    Unsigned integers throughout: signed indices cost a wraparound check.
+    """
+    offered = np.flatnonzero(np.diff(offer.first)).astype(np.uint64)
+    n = len(offered)
+    first, most = np.empty(n, dtype=np.uint64), np.empty(n, dtype=np.uint32)
+    shift = np.empty(n, dtype=np.uint32)
+    for j in range(n):
+        f = offered[j]
+        first[j], most[j] = offer.first[f], offer.first[f + np.uint64(1)] - offer.first[f] - 1
+        shift[j] = 0 if features.categorical[f] else _SHIFT
+    return offered, first, most, shift
+
+
+@kernel
+def _count_classes(
+    codes: Any, rows: Any, features: Features, offer: Offer, target: Any, out: Any
+) -> None:
+    offered, first, most, shift = _places(features, offer)
+    n_offered = np.uint64(len(offered))
     for i in range(len(rows)):
         row = np.uint64(rows[i])
-        y = np.uint64(target[row] if n_classes else (target[row] + SUM_BOUND) >> _Y_SHIFT)
+        y = np.uint64(target[row])
         for j in range(n_offered):
-            place = first[j] + np.uint64(min(codes[row, feature[j]] >> shift[j], most[j]))
-            if n_classes:
-                bins[place, y] += 1
-            else:
-                bins[place, np.uint64(0)] += 1
-                bins[place, np.uint64(1)] += np.int64(y)
-    return bins
+            place = first[j] + np.uint64(min(codes[row, offered[j]] >> shift[j], most[j]))
+            out[place, y] += 1
 
 
 @kernel
-def _candidates(
-    features: Features, offer: _Offer, bins: Any, n_classes: Any, nodes: Any, node: Any, room: Room
-) -> Any:
-    """All candidates of a node: feature, cut, score and weight of each.
+def _count_numbers(
+    codes: Any, rows: Any, features: Features, offer: Offer, target: Any, out: Any
+) -> None:
+    offered, first, most, shift = _places(features, offer)
+    n_offered = np.uint64(len(offered))
+    for i in range(len(rows)):
+        row = np.uint64(rows[i])
+        y = np.int64((target[row] + SUM_BOUND) >> _Y_SHIFT)
+        for j in range(n_offered):
+            place = first[j] + np.uint64(min(codes[row, offered[j]] >> shift[j], most[j]))
+            out[place, np.uint64(0)] += 1
+            out[place, np.uint64(1)] += y
+
+
+@kernel
+def _candidates(features: Features, offer: Offer, bins: Any, nodes: Nodes, node: Any, room: Room) -> Any:
+    """All candidates of a node: feature, cut and weight of each, what is left of it, and what there is.
 
     ``nodes`` is the tree so far, as in ``structure``.
     """
     offsets, categorical, chances = offer.first, features.categorical, features.chances
-    total = np.zeros(bins.shape[1], dtype=np.int64)
-    f = 0
-    while offsets[f] == offsets[f + 1]:
-        f += 1
-    for place in range(offsets[f], offsets[f + 1]):  # any offered feature has all rows
-        total += bins[place]
-    most = offsets[-1]
+    most, width = offsets[-1], bins.shape[1]
     feature, cut = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
-    score, weight = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.float64)
-    left = np.empty_like(total)
+    left, weight = np.empty((most, width), dtype=np.int64), np.empty(most, dtype=np.float64)
+    total, below = np.zeros(width, dtype=np.int64), np.empty(width, dtype=np.int64)
     made = 0
     for f in range(len(categorical)):
         if offsets[f] == offsets[f + 1]:
             continue
+        total[:] = 0
+        for place in range(offsets[f], offsets[f + 1]):  # each offered feature has all rows
+            total += bins[place]
         before = made
         if categorical[f]:
             for c in range(offsets[f + 1] - offsets[f] - 1):
                 if not is_used(nodes, node, f, c):
                     feature[made], cut[made] = f, c
-                    score[made] = _score(bins[offsets[f] + c], total, n_classes)
+                    left[made] = bins[offsets[f] + c]
                     made += 1
         else:
-            left[:] = 0
+            below[:] = 0
             if offer.missing_left:
-                left += bins[offsets[f] + BINS]
+                below += bins[offsets[f] + BINS]
             for b in range(BINS - 1):
-                left += bins[offsets[f] + b]
+                below += bins[offsets[f] + b]
                 edge = ((b + 1) << _SHIFT) - 1
                 if room.first[f] <= edge < room.last[f]:
                     feature[made], cut[made] = f, edge
-                    score[made] = _score(left, total, n_classes)
+                    left[made] = below
                     made += 1
         weight[before:made] = (chances[f] - (chances[f - 1] if f else 0.0)) / max(made - before, 1)
-    return feature[:made], cut[:made], score[:made], weight[:made]
+    return feature[:made], cut[:made], weight[:made], left[:made], total
 
 
 @kernel
-def _score(left: Any, total: Any, n_classes: Any) -> Any:
-    """What a split says about the target, in steps of 2^-8 rows."""
-    if n_classes == 0:
-        return _of_sum(left[1], left[0]) + _of_sum(total[1] - left[1], total[0] - left[0])
-    squares_left = squares_right = n_left = n_right = 0
-    for c in range(n_classes):
-        right = total[c] - left[c]
-        n_left, squares_left = n_left + left[c], squares_left + left[c] * left[c]
-        n_right, squares_right = n_right + right, squares_right + right * right
-    return _of_squares(squares_left, n_left) + _of_squares(squares_right, n_right)
+def _gini(left: Any, total: Any) -> Any:
+    out = np.empty(len(left), dtype=np.int64)
+    for i in range(len(left)):
+        squares_left = squares_right = n_left = n_right = 0
+        for c in range(len(total)):
+            right = total[c] - left[i, c]
+            n_left, squares_left = n_left + left[i, c], squares_left + left[i, c] * left[i, c]
+            n_right, squares_right = n_right + right, squares_right + right * right
+        out[i] = _of_squares(squares_left, n_left) + _of_squares(squares_right, n_right)
+    return out
+
+
+@kernel
+def _variance(left: Any, total: Any) -> Any:
+    out = np.empty(len(left), dtype=np.int64)
+    for i in range(len(left)):
+        n, y = left[i, 0], left[i, 1]
+        out[i] = _of_sum(y, n) + _of_sum(total[1] - y, total[0] - n)
+    return out
 
 
 @kernel

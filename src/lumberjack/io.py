@@ -33,8 +33,8 @@ from lumberjack.guarantee import (
     calibration_counts,
 )
 from lumberjack.inputs import check_bounds, check_classes
-from lumberjack.leaves import Targets
 from lumberjack.structure import Features
+from lumberjack.targets import Numbers
 from lumberjack.tree import LEAF, Forest, Tree
 from lumberjack.voting import CURVE_BOUNDS, LINE_BOUNDS, UNBENT, unchanged
 
@@ -80,7 +80,7 @@ def pack(model: Any) -> bytes:
     """Bytes of a fitted estimator: the same for the same model, whatever the machine or the time."""
     forest: Forest = model.forest_
     names = getattr(model, "feature_names_in_", None)
-    targets: Targets | None = getattr(model, "targets_", None)
+    targets: Numbers | None = getattr(model, "targets_", None)
     arrays = {
         "nodes": np.array([len(tree.feature) for tree in forest.trees]),
         **{
@@ -377,10 +377,10 @@ def _check_labels(labels: list[Any]) -> list[Any]:
     return list(check_classes(labels).tolist())
 
 
-def _restore_targets(bounds: Any) -> Targets:
+def _restore_targets(bounds: Any) -> Numbers:
     if len(bounds) != 2 or not all(map(_is_number, bounds)) or not 0 <= bounds[1] - bounds[0] < np.inf:
         raise ValueError("bounds of the target must be two numbers")
-    return Targets(*map(float, bounds))
+    return Numbers(*map(float, bounds))
 
 
 def _restore_parameters(found: Any, domain: Domain, kind: str) -> dict[str, Any]:
@@ -453,7 +453,7 @@ def _refuse_contradictions(stored: Stored) -> None:
         rule(labels is None or weighed <= set(known), "class_weight has other classes")
         due[CLASSES_INFERRED] = labels is None
     else:
-        targets: Targets = learned["targets_"]
+        targets: Numbers = learned["targets_"]
         same = bounds is None or check_bounds(bounds) == (targets.low, targets.high)
         rule(same, "its bounds are not those of its parameters")
         due[BOUNDS_INFERRED] = bounds is None

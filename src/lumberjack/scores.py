@@ -19,8 +19,8 @@ from sklearn.metrics import (
 
 from lumberjack.accounting import gaussian_delta, gaussian_mu
 from lumberjack.accounting.checks import check_count, check_delta, check_epsilon
-from lumberjack.leaves import Targets
 from lumberjack.noise import Bits, RoundedGaussian
+from lumberjack.targets import Numbers
 
 __all__ = ["Spent", "classification", "private_classification", "private_regression", "regression"]
 
@@ -166,7 +166,7 @@ def _auc(cells: Floats) -> float | None:
 
 
 def private_regression(
-    truth: Floats, predicted: Floats, targets: Targets, spent: Spent
+    truth: Floats, predicted: Floats, targets: Numbers, spent: Spent
 ) -> dict[str, Any]:
     """R squared and errors from a noisy count and four noisy sums, inside the model's bounds.
 
@@ -195,7 +195,7 @@ def private_regression(
     }
 
 
-def _sums(truth: Floats, predicted: Floats, targets: Targets) -> Integers:
+def _sums(truth: Floats, predicted: Floats, targets: Numbers) -> Integers:
     """Count, and sums of |error|, error^2, target and target^2 as shares of their range, in steps."""
     width = (targets.high - targets.low) or 1.0
     place = (np.clip(truth, targets.low, targets.high) - targets.low) / width

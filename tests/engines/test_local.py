@@ -6,7 +6,8 @@ import pytest
 from trees import prune
 
 from lumberjack import Domain, plan
-from lumberjack.engines.blocks import Limits, Table, grow, plant
+from lumberjack.engines.growth import Table, grow
+from lumberjack.growing import Limits, plant
 from lumberjack.noise import Bits, ThresholdCoin
 from lumberjack.structure import NO_SPLIT, Features, root_keys
 from lumberjack.thinning import Thinning

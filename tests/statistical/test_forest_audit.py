@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 from trees import prune
 
-from lumberjack import Domain, LumberjackClassifier, plan
-from lumberjack.guided import Guide
-from lumberjack.leaves import count_classes, noisy_counts
+from lumberjack import Domain, plan
+from lumberjack.engines.local import LocalRows
+from lumberjack.guided import Gini, Guide
 from lumberjack.noise import Bits, RoundedGaussian, ThresholdCoin
 from lumberjack.structure import Features, chance, root_keys
+from lumberjack.targets import Classes, noisy_counts
+from lumberjack.training import train
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta = 0.1 is almost no protection")
 EPSILON, DELTA, RUNS = 1.0, 0.1, 8_000
@@ -29,16 +31,10 @@ def outputs(n_rows, promise, leaf_noise, seed):
     table = np.array([CANARY] * n_rows, dtype=object)
     codes = DOMAIN.encode(table)
     features = Features.of(DOMAIN)
-    noise = RoundedGaussian(leaf_noise)
-    bits = Bits(seed)
-
-    def release(leaves):
-        counts = np.column_stack([np.zeros_like(leaves.count), leaves.count])
-        return noisy_counts(counts, noise, bits, leaves.keys)
-
-    target = np.ones(n_rows, dtype=np.int32)
-    many = dataclasses.replace(promise, n_estimators=RUNS)
-    forest = LumberjackClassifier(n_jobs=2)._grow(codes, target, 2, features, many, bits, release)
+    rows = LocalRows(codes, np.ones(n_rows, dtype=np.int32))
+    many = dataclasses.replace(promise, n_estimators=RUNS, leaf_noise=leaf_noise)
+    classes = Classes(np.array([0, 1]))
+    forest, _ = train(rows, features, classes, many, Bits(seed), n_threads=2)
     canary = forest.apply(DOMAIN.encode(np.array([CANARY], dtype=object)))[0]
     values = np.array([v[leaf, 1] for v, leaf in zip(forest.values, canary, strict=True)])
     split = np.array([tree.n_leaves > 1 for tree in forest.trees])
@@ -95,14 +91,13 @@ def chosen(with_canary, promise, seed):
     target = np.array([row[2] for row in rows], dtype=np.int32)
     features, noise, bits = Features.of(TWINS), RoundedGaussian(promise.leaf_noise), Bits(None)
     coin = ThresholdCoin(promise.threshold_noise, promise.threshold, cut=0, largest=len(rows))
-    guide = Guide(features, target, 2, promise.choice_exponent, 1)
+    guide = Guide(Gini(2), promise.choice_exponent, 1)
     keys = [k for k in root_keys(seed, 3 * RUNS) if chance(k, 0) < 0.7 and chance(k, 1) < 0.7]
     found = []
     for key in keys[:RUNS]:
-        tree, leaves, _ = prune(codes, features, key, 1, coin, bits, guide=guide)
-        counts = count_classes(leaves.rows, leaves.start, leaves.count, target, 2)
+        tree, leaves, _ = prune(codes, features, key, 1, coin, bits, guide=guide, target=target)
         leaf = tree.apply(TWINS.encode(np.array([FLIP[:2]], dtype=object)), features.categorical)[0]
-        value = noisy_counts(counts, noise, bits, leaves.keys)[leaf, 1]
+        value = noisy_counts(leaves.counts[:, :2], noise, bits, leaves.keys)[leaf, 1]
         found.append(tree.feature[0] * 10_000 + np.clip(value, -1000, 1000))
     assert len(found) == RUNS
     return np.array(found)

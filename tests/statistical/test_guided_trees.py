@@ -17,7 +17,7 @@ from trees import prune
 
 from lumberjack import Domain
 from lumberjack.domain import CELLS
-from lumberjack.guided import Guide
+from lumberjack.guided import Gini, Guide
 from lumberjack.noise import Bits, ThresholdCoin
 from lumberjack.structure import Features, chance, child_key, root_keys
 from lumberjack.thinning import Thinning
@@ -112,24 +112,23 @@ def test_guided_trees_have_the_distribution_of_the_plain_algorithm(asleep):
     codes, target = small_table()
     key, features = good_key(), Features.of(DOMAIN)
     coin = ThresholdCoin(SIGMA, THRESHOLD, cut=0, largest=len(codes))
-    guide = Guide(features, target, 2, EXPONENT, HEIGHT)
+    guide = Guide(Gini(2), EXPONENT, HEIGHT)
     thinning = None
     if asleep:  # all nodes below the threshold sleep, and wake for their candidates
         thinning = Thinning(coin, HEIGHT)
         thinning.small = len(thinning.chances)
-    bits, rng = Bits(None), np.random.default_rng(5)
-    ours = [
-        released(prune(codes, features, key, HEIGHT, coin, bits, guide=guide, thinning=thinning)[0])
-        for _ in range(RUNS)
-    ]
+    rng = np.random.default_rng(5)
+
+    def grown(key, guide):
+        options = {"guide": guide, "thinning": thinning, "target": target}
+        return prune(codes, features, key, HEIGHT, coin, Bits(None), **options)[0]
+
+    ours = [released(grown(key, guide)) for _ in range(RUNS)]
     plain = [plain_tree(codes, target, key, rng) for _ in range(RUNS)]
     assert None not in plain
     # Another exponent is another distribution, and this test sees it.
-    other = Guide(features, target, 2, 0.5 * EXPONENT, HEIGHT)
-    wrong = [
-        released(prune(codes, features, key, HEIGHT, coin, bits, guide=other, thinning=thinning)[0])
-        for _ in range(RUNS)
-    ]
+    other = Guide(Gini(2), 0.5 * EXPONENT, HEIGHT)
+    wrong = [released(grown(key, other)) for _ in range(RUNS)]
     for view in (paths_of, top_of):
         expected = Counter(map(view, plain))
         assert len(expected) > 4
@@ -161,10 +160,8 @@ def test_row_order_and_blocks_change_nothing():
     for key in root_keys(9, 5):
         trees = []
         for rows in (np.arange(5000), order):
-            guide = Guide(features, target[rows], 3, 0.05, 4)
-            tree, leaves, _ = prune(
-                codes[rows], features, key, 40, coin, Bits(3), guide=guide, thinning=thinning
-            )
+            options = {"guide": Guide(Gini(3), 0.05, 4), "thinning": thinning, "target": target[rows]}
+            tree, leaves, _ = prune(codes[rows], features, key, 40, coin, Bits(3), **options)
             trees.append((released(tree), leaves.count.tolist()))
         assert trees[0] == trees[1]
         assert len(trees[0][0]) > 10

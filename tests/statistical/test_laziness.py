@@ -14,9 +14,9 @@ from scipy import stats
 from trees import prune
 
 from lumberjack import Domain
-from lumberjack.leaves import noisy_counts
 from lumberjack.noise import Bits, RoundedGaussian, ThresholdCoin
 from lumberjack.structure import Features, root_keys
+from lumberjack.targets import noisy_counts
 from lumberjack.thinning import Thinning
 from lumberjack.tree import LEAF
 

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lumberjack.domain import Codes
+from lumberjack.growing import Limits, Nodes, add_children, find_room, reserve
 from lumberjack.kernels import kernel
-from lumberjack.noise import Words
 from lumberjack.structure import (
     LEFT,
     NO_SPLIT,
@@ -31,11 +31,10 @@ from lumberjack.structure import (
     choose_split,
     interval,
     narrow,
-    root_room,
 )
-from lumberjack.tree import end_path, lay_path
+from lumberjack.tree import end_path, lay_path, walk
 
-__all__ = ["Limits", "Nodes", "Table", "Work", "divide", "find_room", "grow", "plant"]
+__all__ = ["Table", "Work", "grow", "lay_out", "place", "sort_rows"]
 
 _BLOCK = 256  # splits of a block, at most
 _NEAR = 2048  # rows that fit in the cache
@@ -80,42 +79,6 @@ class Table(NamedTuple):
     order: NDArray[np.int32]
 
 
-class Limits(NamedTuple):
-    """How far a tree grows.
-
-    Attributes
-    ----------
-    height : int
-        Nodes on this level are not split.
-    small : int
-        Nor are nodes with fewer rows.
-    stop : ndarray of bool, shape (1,)
-        Set from another thread, it ends the work soon.
-    """
-
-    height: int
-    small: int
-    stop: NDArray[np.bool_]
-
-
-class Nodes(NamedTuple):
-    """Nodes of a growing tree, parents before children. Empty ones are not made.
-
-    ``start`` and ``n_rows`` are a node's rows, a segment of all rows: children share out their parent's
-    segment, so it stays valid for all ancestors.
-    """
-
-    key: Words
-    up: NDArray[np.int32]
-    side: NDArray[np.int8]
-    level: NDArray[np.int32]
-    start: NDArray[np.int64]
-    n_rows: NDArray[np.int64]
-    feature: NDArray[np.int32]
-    cut: NDArray[np.int64]
-    missing_left: NDArray[np.bool_]
-
-
 class _Block(NamedTuple):
     """The nodes of a block, numbered from 0, parents before children, and room to work in.
 
@@ -138,22 +101,6 @@ class _Block(NamedTuple):
     columns: NDArray[np.uint32]
     sample: NDArray[np.int32]
     here: NDArray[np.uint16]
-
-
-def plant(root_key: np.uint64, n_rows: int) -> Nodes:
-    """A tree that is one root with all rows."""
-    one = np.ones(1, dtype=np.int64)
-    return Nodes(
-        key=np.array([root_key]),
-        up=(-one).astype(np.int32),
-        side=(0 * one).astype(np.int8),
-        level=(0 * one).astype(np.int32),
-        start=0 * one,
-        n_rows=n_rows * one,
-        feature=(NO_SPLIT * one).astype(np.int32),
-        cut=0 * one,
-        missing_left=(0 * one).astype(np.bool_),
-    )
 
 
 @kernel
@@ -190,8 +137,8 @@ def grow(table: Table, features: Features, nodes: Nodes, size: Any, waiting: Any
         node = pending.pop()
         if nodes.n_rows[node] < limits.small:
             continue
-        nodes = _reserve(nodes, size, 2 * _BLOCK)
-        made, tested = _lay_out(table, features, nodes, size, node, limits, block)
+        nodes = reserve(nodes, size, 2 * _BLOCK)
+        made, tested = _lay_out_block(table, features, nodes, size, node, limits, block)
         if made == 1:
             continue
         begin, n, here = nodes.start[node], nodes.n_rows[node], block.here
@@ -213,7 +160,7 @@ def grow(table: Table, features: Features, nodes: Nodes, size: Any, waiting: Any
 
 
 @kernel
-def _lay_out(
+def _lay_out_block(
     table: Table, features: Features, nodes: Nodes, size: Any, node: Any, limits: Limits, block: _Block
 ) -> Any:
     """Make the nodes of a block, and take a sample of its rows, or all if they are few, through it.
@@ -364,41 +311,6 @@ def _keep(nodes: Nodes, size: Any, node: Any, made: Any, small: Any, block: _Blo
 
 
 @kernel
-def find_room(nodes: Nodes, node: Any, features: Features) -> Any:
-    """What is left to tell apart at a node."""
-    n = len(features.sizes)
-    room = Room(np.empty(n, dtype=np.uint32), np.empty(n, dtype=np.uint32))
-    way = np.empty(nodes.level[node] + 1, dtype=np.int64)
-    for level in range(nodes.level[node], -1, -1):
-        way[level] = node
-        node = nodes.up[node]
-    root_room(features, room)
-    for level in range(len(way) - 1):
-        narrow(nodes, way[level], nodes.side[way[level + 1]], features, room)
-    return room
-
-
-@kernel
-def divide(table: Table, features: Features, nodes: Nodes, size: Any, node: Any, split: Any) -> Any:
-    """Give one node a split that somebody chose, and share out its rows. Its children come last."""
-    feature, cut, missing_left = split
-    nodes = _reserve(nodes, size, 2)
-    nodes.feature[node], nodes.cut[node], nodes.missing_left[node] = feature, cut, missing_left
-    low, width = interval(cut, features.categorical[feature], missing_left)
-    begin, n = nodes.start[node], nodes.n_rows[node]
-    order, aside = table.order[begin : begin + n], np.empty(n, dtype=np.int32)
-    n_left = _partition(table.codes[:, feature], low, width, order, aside)
-    for side, first, last in ((LEFT, 0, n_left), (RIGHT, n_left, n)):
-        if first < last:
-            nodes.key[size], nodes.up[size] = child_key(nodes.key[node], side), node
-            nodes.side[size], nodes.level[size] = side, nodes.level[node] + 1
-            nodes.start[size], nodes.n_rows[size] = begin + first, last - first
-            nodes.feature[size] = NO_SPLIT
-            size += 1
-    return nodes, size
-
-
-@kernel
 def _partition(column: Any, low: Any, width: Any, rows: Any, aside: Any) -> Any:
     """Left rows to the front, right rows to the end, and no branch to mispredict; how many go left."""
     n_left, n_right = 0, 0
@@ -431,26 +343,83 @@ def _new_block(n_features: Any) -> Any:
 
 
 @kernel
-def _longer(array: Any, room: Any) -> Any:
-    out = np.empty(room, dtype=array.dtype)
-    out[: len(array)] = array
-    return out
+def place(table: Table, features: Features, nodes: Nodes, first: Any, size: Any) -> None:
+    """Sort the rows of nodes first to size - 1, whose parents' rows are sorted already."""
+    for i in range(first, size):
+        up = nodes.up[i]
+        if i > first and nodes.up[i - 1] == up:
+            continue  # its sibling came first
+        begin, n, f = nodes.start[up], nodes.n_rows[up], nodes.feature[up]
+        low, width = interval(nodes.cut[up], features.categorical[f], nodes.missing_left[up])
+        order, aside = table.order[begin : begin + n], np.empty(n, dtype=np.int32)
+        _partition(table.codes[:, f], low, width, order, aside)
 
 
 @kernel
-def _reserve(nodes: Any, size: Any, more: Any) -> Any:
-    """The same nodes with room for so many more."""
-    if size + more <= len(nodes.key):
-        return nodes
-    room = len(nodes.key) + len(nodes.key) // 2 + more
-    return Nodes(
-        _longer(nodes.key, room),
-        _longer(nodes.up, room),
-        _longer(nodes.side, room),
-        _longer(nodes.level, room),
-        _longer(nodes.start, room),
-        _longer(nodes.n_rows, room),
-        _longer(nodes.feature, room),
-        _longer(nodes.cut, room),
-        _longer(nodes.missing_left, room),
-    )
+def lay_out(
+    table: Table, features: Features, nodes: Nodes, size: Any, waiting: Any, limits: Limits
+) -> Any:
+    """Split waiting nodes, and below them what a sample of the rows shows to be large.
+
+    ``start`` and ``n_rows`` of the nodes are about the sample. Waiting nodes are split in any case, and
+    both children of each split are made: counts of all rows decide what is kept (``growing.settle``).
+    """
+    aside = np.empty(len(table.order), dtype=np.int32)
+    pending = [(node, True) for node in waiting]
+    while pending and not limits.stop[0]:
+        node, waits = pending.pop()
+        begin, n = nodes.start[node], nodes.n_rows[node]
+        if nodes.level[node] >= limits.height or not (waits or n >= limits.small):
+            continue
+        f, c, m = choose_split(nodes, node, features, find_room(nodes, node, features))
+        if f == NO_SPLIT:
+            continue
+        nodes.feature[node], nodes.cut[node], nodes.missing_left[node] = f, c, m
+        low, width = interval(c, features.categorical[f], m)
+        n_left = _partition(table.codes[:, f], low, width, table.order[begin : begin + n], aside)
+        nodes, size = add_children(nodes, size, node, n_left, True)
+        pending.append((size - 2, False))
+        pending.append((size - 1, False))
+    return nodes, size
+
+
+def sort_rows(codes: Codes, features: Features, nodes: Nodes, size: int) -> tuple[Any, Any]:
+    """The node in which each row ends, and how many rows each node has, its descendants' included."""
+    paths, node_of = _lay_nodes(nodes, size, features.categorical)
+    where = np.empty(len(codes), dtype=np.int64)
+    walk(codes, np.arange(len(codes), dtype=np.int32), paths, where)
+    where = node_of[where]
+    if (where < 0).any():
+        raise ValueError("the table changed while the model was trained; train on a copy")
+    count = np.bincount(where, minlength=size)
+    _add_up(nodes.up, count)
+    return where, count
+
+
+@kernel
+def _lay_nodes(nodes: Nodes, size: Any, categorical: Any) -> Any:
+    """A growing tree as ``walk`` reads it, and the node of each path; -1: none was made."""
+    child = np.full((size, 2), -1, dtype=np.int64)
+    for i in range(1, size):
+        child[nodes.up[i], nodes.side[i]] = i
+    paths = np.empty((2 * size + 1, 4), dtype=np.uint32)
+    node_of = np.empty(2 * size + 1, dtype=np.int64)
+    node_of[0], made, g = 0, 1, 0
+    while g < made:
+        node = node_of[g]
+        if node < 0 or (child[node, LEFT] < 0 and child[node, RIGHT] < 0):
+            end_path(paths, g)
+        else:
+            f = nodes.feature[node]
+            lay_path(paths, g, f, nodes.cut[node], categorical[f], nodes.missing_left[node], made)
+            node_of[made], node_of[made + 1] = child[node, LEFT], child[node, RIGHT]
+            made += 2
+        g += 1
+    return paths[:made], node_of[:made]
+
+
+@kernel
+def _add_up(up: Any, count: Any) -> None:
+    """Add the rows of each node to its parent's."""
+    for i in range(len(count) - 1, 0, -1):
+        count[up[i]] += count[i]

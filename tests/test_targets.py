@@ -6,8 +6,8 @@ import pytest
 from scipy import stats
 
 from lumberjack.guarantee import SUM_BOUND
-from lumberjack.leaves import Targets, noisy_counts, noisy_labels, noisy_sums
 from lumberjack.noise import Bits, ExponentialChoice, RoundedGaussian
+from lumberjack.targets import Numbers, noisy_counts, noisy_labels, noisy_sums
 
 N = 100_000
 KEYS = np.arange(N, dtype=np.uint64)
@@ -72,13 +72,13 @@ def test_exponential_choice_at_the_very_end_is_still_a_class(word):
 def test_targets_are_bounded_whatever_comes():
     wild = np.array([-1e308, 1e308, 0.0, np.nan])
     with np.errstate(all="ignore"):
-        codes = Targets(-1e308, 1e308).encode(wild)
+        codes = Numbers(-1e308, 1e308).encode(wild)
     assert codes.min() >= -SUM_BOUND  # not by magnitude: the smallest integer has none
     assert codes.max() <= SUM_BOUND
 
 
 def test_targets_stay_inside_their_grid():
-    targets = Targets(10.0, 30.0)
+    targets = Numbers(10.0, 30.0)
     codes = targets.encode(np.array([-1e9, 10.0, 20.0, 30.0, 1e9, 25.0]))
     assert codes.tolist() == [-SUM_BOUND, -SUM_BOUND, 0, SUM_BOUND, SUM_BOUND, SUM_BOUND // 2]
     np.testing.assert_allclose(targets.decode(codes.astype(float)), [10, 10, 20, 30, 30, 25], atol=0.01)
@@ -86,7 +86,7 @@ def test_targets_stay_inside_their_grid():
 
 def test_noisy_sums_use_separate_noise():
     noise = RoundedGaussian(10.0), RoundedGaussian(5000.0)
-    released = noisy_sums(np.full(N, 77), np.full(N, 4), noise, Bits(4), KEYS)
+    released = noisy_sums(np.tile([4, 77], (N, 1)), noise, Bits(4), KEYS)
     assert abs((released[:, 0] - 4).std() - 10) < 0.2
     assert abs((released[:, 1] - 77).std() - 5000) < 60
     assert abs(np.corrcoef(released.T)[0, 1]) < 0.02

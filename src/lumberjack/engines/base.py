@@ -1,0 +1,108 @@
+"""What an engine does: it adds up integers over encoded rows, wherever they are.
+
+In: counting objects, which say what to count in a block of rows. Out: sums over all blocks. An engine
+knows nothing of noise, epsilon or delta; what it returns is private and stays inside ``training``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lumberjack.domain import Codes
+from lumberjack.engines.growth import Table, Work, lay_out, sort_rows
+from lumberjack.growing import Growing, Limits, Segments, starts
+
+__all__ = ["Block", "Count", "Rows", "Size", "Tally"]
+
+Arrays = list[NDArray[Any]]
+
+
+class Block:
+    """Some rows in memory.
+
+    Attributes
+    ----------
+    codes : ndarray of uint32, shape (n_rows, n_features)
+    target : ndarray of int32, shape (n_rows,)
+        What is to be predicted, encoded (``targets``).
+    """
+
+    is_all = False  # whether an engine has no other rows
+
+    def __init__(self, codes: Codes, target: NDArray[np.int32]) -> None:
+        self.codes, self.target = codes, target
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def sort(self, tree: Growing) -> Segments:
+        """Which of the rows are in which node."""
+        where, count = sort_rows(self.codes, tree.features, tree.nodes, tree.size)
+        start = starts(tree.nodes, count)
+        return Segments(np.argsort(start[where], kind="stable").astype(np.int32), start, count)
+
+    def grow(self, tree: Growing, waiting: NDArray[Any], limits: Limits) -> tuple[Growing, Work]:
+        """Split waiting nodes, and below them what is probably large among all rows.
+
+        ``tree`` keeps the counts of all rows; those of new nodes are about this block, and a guess.
+        """
+        found, share = self.sort(tree), len(self) / int(tree.nodes.n_rows[0])
+        own = tree.nodes._replace(start=found.start, n_rows=found.n_rows)
+        own = own._replace(**{n: v[: tree.size].copy() for n, v in own._asdict().items()})
+        least = limits._replace(small=max(int(limits.small * share), 1))
+        table = Table(self.codes, found.order)
+        nodes, size = lay_out(table, tree.features, own, tree.size, waiting, least)
+        return Growing(tree.features, nodes, size), Work(size - tree.size, 0, 0, 0)
+
+    def take(self, tree: Growing, nodes: Sequence[int]) -> list["Block"]:
+        """The rows of each of some nodes."""
+        found = self.sort(tree)
+        rows = [found.order[found.start[i] : found.start[i] + found.n_rows[i]] for i in nodes]
+        return [Block(self.codes[r], self.target[r]) for r in rows]
+
+
+class Count(Protocol):
+    """A counting object: frozen and picklable, so that it can be sent to where the rows are."""
+
+    def __call__(self, block: Block) -> Arrays:
+        """Integers that may be added up over blocks."""
+
+
+class Rows(Protocol):
+    """Encoded rows, wherever they are."""
+
+    def total(self, count: Count) -> Arrays:
+        """Add up over blocks what a counting object returns for each."""
+
+    def pick(self, tree: Growing, nodes: Sequence[int]) -> list[Block]:
+        """The few rows of each of some nodes, in any order."""
+
+    def sample(self, most: int) -> Block:
+        """Some rows, for speed only: at most so many, or all of them where they are in one block."""
+
+    def forget(self, tree: Growing) -> None:
+        """A tree is done: nothing that was kept about it is needed any more."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many rows there are."""
+
+    def __call__(self, block: Block) -> Arrays:
+        """One number."""
+        return [np.array([len(block)])]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many rows are in each node of a tree."""
+
+    tree: Growing
+
+    def __call__(self, block: Block) -> Arrays:
+        """One array, shape (n_nodes,)."""
+        tree = self.tree
+        return [sort_rows(block.codes, tree.features, tree.nodes, tree.size)[1]]

@@ -1,0 +1,48 @@
+"""Rows in many blocks, of any size and in any order: the plain engine.
+
+It keeps nothing between two counts, so each finds its rows' nodes anew. ``local`` is faster where all
+rows are in one block.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lumberjack.engines.base import Arrays, Block, Count
+from lumberjack.growing import Growing
+
+__all__ = ["ManyRows"]
+
+
+@dataclass(frozen=True)
+class ManyRows:
+    """Blocks of rows, one after the other.
+
+    Attributes
+    ----------
+    blocks : sequence of Block
+    """
+
+    blocks: Sequence[Block]
+
+    def total(self, count: Count) -> Arrays:
+        """See ``base.Rows``."""
+        return [np.sum(each, axis=0) for each in zip(*map(count, self.blocks), strict=True)]
+
+    def pick(self, tree: Growing, nodes: Sequence[int]) -> list[Block]:
+        """See ``base.Rows``."""
+        found = zip(*(block.take(tree, nodes) for block in self.blocks), strict=True)
+        return [_join(parts) for parts in found]
+
+    def sample(self, most: int) -> Block:
+        """The first rows of each block."""
+        each = max(most // len(self.blocks), 1)
+        return _join([Block(b.codes[:each], b.target[:each]) for b in self.blocks])
+
+    def forget(self, tree: Growing) -> None:
+        """Nothing was kept."""
+
+
+def _join(blocks: Sequence[Block]) -> Block:
+    return Block(np.concatenate([b.codes for b in blocks]), np.concatenate([b.target for b in blocks]))

@@ -1,0 +1,208 @@
+"""A tree while it grows: its nodes, what is left to tell apart in each, and which rows are where.
+
+In: splits and counts. Out: longer trees. Counts of rows are private: they live in ``training`` alone.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lumberjack.kernels import kernel
+from lumberjack.noise import Words
+from lumberjack.structure import LEFT, NO_SPLIT, RIGHT, Features, Room, child_key, narrow, root_room
+
+__all__ = [
+    "Growing",
+    "Limits",
+    "Nodes",
+    "Segments",
+    "add_children",
+    "find_room",
+    "plant",
+    "reserve",
+    "settle",
+    "starts",
+]
+
+Integers = NDArray[np.int64]
+
+
+class Nodes(NamedTuple):
+    """Nodes of a growing tree, parents before children, siblings next to each other.
+
+    Empty ones are not made. ``start`` and ``n_rows`` are a node's rows, a segment of all rows: children
+    share out their parent's segment, so it stays valid for all ancestors.
+    """
+
+    key: Words
+    up: NDArray[np.int32]
+    side: NDArray[np.int8]
+    level: NDArray[np.int32]
+    start: Integers
+    n_rows: Integers
+    feature: NDArray[np.int32]
+    cut: Integers
+    missing_left: NDArray[np.bool_]
+
+
+class Growing(NamedTuple):
+    """A tree so far.
+
+    Attributes
+    ----------
+    features : Features
+    nodes : Nodes
+        With room for more.
+    size : int
+        How many of them there are.
+    """
+
+    features: Features
+    nodes: Nodes
+    size: int
+
+    @property
+    def key(self) -> int:
+        """What tells the tree from others."""
+        return int(self.nodes.key[0])
+
+
+class Limits(NamedTuple):
+    """How far a tree grows.
+
+    Attributes
+    ----------
+    height : int
+        Nodes on this level are not split.
+    small : int
+        Nor are nodes with fewer rows.
+    stop : ndarray of bool, shape (1,)
+        Set from another thread, it ends the work soon.
+    """
+
+    height: int
+    small: int
+    stop: NDArray[np.bool_]
+
+
+class Segments(NamedTuple):
+    """Which rows of a block are in which node of a tree.
+
+    Attributes
+    ----------
+    order : ndarray of int32, shape (n_rows,)
+        Row ids, those of one node next to each other.
+    start, n_rows : ndarray of int64, shape (n_nodes,)
+        Where in ``order`` a node's rows are.
+    """
+
+    order: NDArray[np.int32]
+    start: Integers
+    n_rows: Integers
+
+
+def plant(root_key: np.uint64, n_rows: int) -> Nodes:
+    """A tree that is one root with all rows."""
+    one = np.ones(1, dtype=np.int64)
+    return Nodes(
+        key=np.array([root_key]),
+        up=(-one).astype(np.int32),
+        side=(0 * one).astype(np.int8),
+        level=(0 * one).astype(np.int32),
+        start=0 * one,
+        n_rows=n_rows * one,
+        feature=(NO_SPLIT * one).astype(np.int32),
+        cut=0 * one,
+        missing_left=(0 * one).astype(np.bool_),
+    )
+
+
+@kernel
+def find_room(nodes: Nodes, node: Any, features: Features) -> Any:
+    """What is left to tell apart at a node."""
+    n = len(features.sizes)
+    room = Room(np.empty(n, dtype=np.uint32), np.empty(n, dtype=np.uint32))
+    way = np.empty(nodes.level[node] + 1, dtype=np.int64)
+    for level in range(nodes.level[node], -1, -1):
+        way[level] = node
+        node = nodes.up[node]
+    root_room(features, room)
+    for level in range(len(way) - 1):
+        narrow(nodes, way[level], nodes.side[way[level + 1]], features, room)
+    return room
+
+
+@kernel
+def add_children(nodes: Nodes, size: Any, node: Any, n_left: Any, even_empty: Any) -> Any:
+    """Make the children of a split node, the left one with so many of its rows; they come last."""
+    nodes = reserve(nodes, size, 2)
+    for side in (LEFT, RIGHT):
+        n = n_left if side == LEFT else nodes.n_rows[node] - n_left
+        if n > 0 or even_empty:
+            nodes.key[size], nodes.up[size] = child_key(nodes.key[node], side), node
+            nodes.side[size], nodes.level[size] = side, nodes.level[node] + 1
+            nodes.start[size] = nodes.start[node] + (0 if side == LEFT else n_left)
+            nodes.n_rows[size], nodes.feature[size] = n, NO_SPLIT
+            size += 1
+    return nodes, size
+
+
+@kernel
+def starts(nodes: Nodes, count: Any) -> Any:
+    """Where the rows of each node begin, from how many each has: right children after left ones."""
+    start = np.zeros(len(count), dtype=np.int64)
+    for i in range(1, len(count)):
+        up = nodes.up[i]
+        start[i] = start[up] + (count[up] - count[i] if nodes.side[i] == RIGHT else 0)
+    return start
+
+
+@kernel
+def settle(nodes: Nodes, size: Any, count: Any, before: Any, small: Any) -> Any:
+    """Keep what exact counts confirm of nodes that were laid out by a sample, from ``before`` on.
+
+    A node is kept if it has rows and its parent is kept and not small, and split if it is not small.
+    Returns the new number of nodes.
+    """
+    place = np.arange(size)
+    kept = before
+    nodes.n_rows[:before] = count[:before]
+    for i in range(before, size):
+        up = nodes.up[i]
+        if place[up] < 0 or count[i] == 0 or (up >= before and count[up] < small):
+            place[i] = -1
+            continue
+        place[i] = kept
+        nodes.key[kept], nodes.up[kept], nodes.side[kept] = nodes.key[i], place[up], nodes.side[i]
+        nodes.level[kept], nodes.n_rows[kept] = nodes.level[i], count[i]
+        nodes.feature[kept] = nodes.feature[i] if count[i] >= small else NO_SPLIT
+        nodes.cut[kept], nodes.missing_left[kept] = nodes.cut[i], nodes.missing_left[i]
+        kept += 1
+    return kept
+
+
+@kernel
+def _longer(array: Any, room: Any) -> Any:
+    out = np.empty(room, dtype=array.dtype)
+    out[: len(array)] = array
+    return out
+
+
+@kernel
+def reserve(nodes: Nodes, size: Any, more: Any) -> Any:
+    """The same nodes with room for so many more."""
+    if size + more <= len(nodes.key):
+        return nodes
+    room = len(nodes.key) + len(nodes.key) // 2 + more
+    return Nodes(
+        _longer(nodes.key, room),
+        _longer(nodes.up, room),
+        _longer(nodes.side, room),
+        _longer(nodes.level, room),
+        _longer(nodes.start, room),
+        _longer(nodes.n_rows, room),
+        _longer(nodes.feature, room),
+        _longer(nodes.cut, room),
+        _longer(nodes.missing_left, room),
+    )

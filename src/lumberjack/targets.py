@@ -1,0 +1,341 @@
+"""What is predicted: classes, or numbers. How a target is encoded, and what a leaf releases about it.
+
+In: targets, and exact sums over the rows of each leaf. Out: integers, and noisy sums, which are all that
+prediction (``voting``) reads.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lumberjack.domain import Codes
+from lumberjack.growing import Growing
+from lumberjack.guarantee import SUM_BOUND, Guarantee
+from lumberjack.guided import Gini, Variance
+from lumberjack.kernels import kernel
+from lumberjack.noise import (
+    Bits,
+    ExponentialChoice,
+    Integers,
+    Purpose,
+    RoundedGaussian,
+    Words,
+    mix_keys,
+)
+from lumberjack.tree import Forest
+from lumberjack.voting import (
+    UNBENT,
+    bin_means,
+    bin_odds,
+    calibrate_means,
+    calibrate_odds,
+    log_shares,
+    means,
+    read_odds,
+    unchanged,
+)
+
+__all__ = [
+    "Classes",
+    "LeafSums",
+    "Numbers",
+    "Target",
+    "Votes",
+    "noisy_counts",
+    "noisy_labels",
+    "noisy_sums",
+]
+
+Floats = NDArray[np.float64]
+_ROWS = 1 << 18  # rows that vote at a time
+
+
+@dataclass(frozen=True)
+class Classes:
+    """A label out of a public set.
+
+    Parameters
+    ----------
+    labels : ndarray, shape (n_classes,)
+        Sorted.
+    leaf : {"counts", "majority", "exponential"}
+        What a leaf releases: noisy class counts, the noisy majority, or a label by the exponential
+        mechanism.
+    """
+
+    labels: NDArray[Any]
+    leaf: Literal["counts", "majority", "exponential"] = "counts"
+
+    @property
+    def score(self) -> Gini:
+        """How splits are scored."""
+        return Gini(len(self.labels))
+
+    def add_up(self, order: Any, start: Any, count: Any, target: NDArray[np.int32]) -> Integers:
+        """Rows of each class in each leaf, shape (n_leaves, n_classes); private until noise is added."""
+        out = np.zeros((len(start), len(self.labels)), dtype=np.int64)
+        _count_classes(order, start, count, target, out)
+        return out
+
+    def release(
+        self, sums: Integers, guarantee: Guarantee, bits: Bits, keys: Words, precision: int = 1
+    ) -> Floats:
+        """What leaves release, shape (n_leaves, n_classes), with 1/precision of their noise.
+
+        Formal guarantees
+        -----------------
+        That of ``noisy_counts`` or ``noisy_labels``.
+        """
+        noise = guarantee.leaf_noise or 0.0
+        if self.leaf == "exponential":
+            return noisy_labels(sums, ExponentialChoice(1 / noise), bits, keys)
+        gaussian = RoundedGaussian(noise / precision)
+        release = noisy_counts if self.leaf == "counts" else noisy_labels
+        return release(sums, gaussian, bits, keys)
+
+    def say(self, forest: Forest, guarantee: Guarantee) -> list[Floats]:
+        """What each leaf says about the classes: adding it up over trees is all that prediction does."""
+        if self.leaf != "counts":
+            return list(forest.values)
+        noise = guarantee.leaf_noise or 0.0
+        each = zip(forest.trees, forest.values, strict=True)
+        return [log_shares(tree, counts, noise) for tree, counts in each]
+
+    def histogram(self, said: Floats, codes: Codes, target: NDArray[np.int32]) -> Integers:
+        """Rows by what trees say on average and by what is true: see ``voting.bin_odds``."""
+        return bin_odds(said, codes, target)
+
+    def calibrate(self, released: Floats, guarantee: Guarantee, precision: int) -> Floats:
+        """The curve of each class, from such a histogram with noise."""
+        return calibrate_odds(released, (guarantee.leaf_noise or 0.0) / precision)
+
+    @property
+    def uncalibrated(self) -> Floats:
+        """Curves that leave chances as they are."""
+        return unchanged(len(self.labels))
+
+    @property
+    def has_sizes(self) -> bool:
+        """Whether leaves release how many rows they have, and not just a label."""
+        return self.leaf == "counts"
+
+    def read(self, pooled: Floats, forest: Forest, curves: Floats) -> Floats:
+        """Class probabilities from what leaves say, added up over trees, shape (n, n_classes)."""
+        n_trees = len(forest.trees)
+        if self.has_sizes:
+            return read_odds(pooled / n_trees, curves)
+        # Leaf majorities lean towards the frequent class, so a tie speaks for the rare one.
+        prior = np.maximum(self.totals(forest), 1.0)
+        tie = (1 - prior / prior.sum()) / max(len(prior) - 1, 1)
+        said = pooled + 1e-3 * n_trees * tie
+        return np.asarray(said / said.sum(axis=1, keepdims=True))
+
+    def totals(self, forest: Forest) -> Floats:
+        """Noisy counts (or votes) of each class over all leaves and trees."""
+        return np.asarray(np.sum([v.sum(axis=0) for v in forest.values], axis=0))
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A number between public bounds, on an integer grid.
+
+    Parameters
+    ----------
+    low, high : float
+    """
+
+    low: float
+    high: float
+
+    @property
+    def score(self) -> Variance:
+        """How splits are scored."""
+        return Variance()
+
+    def encode(self, y: Floats) -> NDArray[np.int32]:
+        """Clip to the bounds and round to the grid: integers from -SUM_BOUND to SUM_BOUND."""
+        half = (self.high - self.low) / 2 or 1.0
+        place = (np.clip(y, self.low, self.high) - self.centre) / half * SUM_BOUND
+        # Clipped as integers, last of all: the price of a sum rests on this bound.
+        return np.clip(np.rint(place).astype(np.int32), -SUM_BOUND, SUM_BOUND)
+
+    def decode(self, place: Floats) -> Floats:
+        """From the grid back to targets, inside the bounds."""
+        half = (self.high - self.low) / 2
+        return np.clip(self.centre + place / SUM_BOUND * half, self.low, self.high)
+
+    @property
+    def centre(self) -> float:
+        """The middle of the bounds, where the grid is 0."""
+        return self.low + (self.high - self.low) / 2
+
+    def add_up(self, order: Any, start: Any, count: Any, target: NDArray[np.int32]) -> Integers:
+        """(rows, sum of targets) of each leaf, shape (n_leaves, 2); private until noise is added."""
+        sums = np.zeros(len(start), dtype=np.int64)
+        _add_targets(order, start, count, target, sums)
+        return np.column_stack([count, sums])
+
+    def release(
+        self, sums: Integers, guarantee: Guarantee, bits: Bits, keys: Words, precision: int = 1
+    ) -> Floats:
+        """What leaves release, shape (n_leaves, 2), with 1/precision of their noise.
+
+        Formal guarantees
+        -----------------
+        That of ``noisy_sums``.
+        """
+        of_counts, of_sums = self._noise(guarantee, precision)
+        noise = RoundedGaussian(of_counts), RoundedGaussian(of_sums)
+        return noisy_sums(sums, noise, bits, keys)
+
+    @staticmethod
+    def _noise(guarantee: Guarantee, precision: int) -> tuple[float, float]:
+        """Noise of counts and of sums."""
+        return (guarantee.leaf_noise or 0.0) / precision, (guarantee.sum_noise or 0.0) / precision
+
+    def say(self, forest: Forest, guarantee: Guarantee) -> list[Floats]:
+        """What each leaf says about the number: adding it up over trees is all that prediction does."""
+        noise = guarantee.leaf_noise or 0.0
+        each = zip(forest.trees, forest.values, strict=True)
+        return [means(tree, sums, noise) for tree, sums in each]
+
+    def histogram(self, said: Floats, codes: Codes, target: NDArray[np.int32]) -> Integers:
+        """Rows and sum of targets by what trees say on average: see ``voting.bin_means``."""
+        return bin_means(said[:, 0], target)
+
+    def calibrate(self, released: Floats, guarantee: Guarantee, precision: int) -> Floats:
+        """The line, slope and intercept, from such a histogram with noise."""
+        return calibrate_means(released, self._noise(guarantee, precision))
+
+    @property
+    def uncalibrated(self) -> Floats:
+        """A line that leaves numbers as they are."""
+        return UNBENT.copy()
+
+    @property
+    def has_sizes(self) -> bool:
+        """Whether leaves release how many rows they have."""
+        return True
+
+    def read(self, pooled: Floats, forest: Forest, line: Floats) -> Floats:
+        """Numbers from what leaves say, added up over trees, shape (n,)."""
+        slope, intercept = line
+        return self.decode(slope * pooled[:, 0] / len(forest.trees) + intercept * SUM_BOUND)
+
+
+Target = Classes | Numbers
+
+
+class Votes(NamedTuple):
+    """A counting object: what a forest says on average about rows, against what is true.
+
+    Attributes
+    ----------
+    forest : Forest
+    said : list of ndarray
+        What the leaves of each tree say.
+    target : Classes or Numbers
+    n_threads : int
+    """
+
+    forest: Forest
+    said: list[Floats]
+    target: Target
+    n_threads: int = 1
+
+    def __call__(self, block: Any) -> list[Integers]:
+        """One array, shape (n_cells, 2)."""
+        total: Any = 0
+        for begin in range(0, max(len(block.codes), 1), _ROWS):
+            rows = slice(begin, begin + _ROWS)
+            pooled = self.forest.pool(self.said, block.codes[rows], self.n_threads)
+            said = pooled / len(self.forest.trees)
+            total = total + self.target.histogram(said, block.codes[rows], block.target[rows])
+        return [total]
+
+
+class LeafSums(NamedTuple):
+    """A counting object: what the leaves of a tree hold.
+
+    Attributes
+    ----------
+    tree : Growing
+    leaves : ndarray of int64, shape (n_leaves,)
+        Nodes that are leaves of the pruned tree; -1: none was made, as it has no rows.
+    target : Classes or Numbers
+    """
+
+    tree: Growing
+    leaves: Integers
+    target: Target
+
+    def __call__(self, block: Any) -> list[Integers]:
+        """One array, shape (n_leaves, n_values)."""
+        found, made = block.sort(self.tree), self.leaves >= 0
+        start = np.where(made, found.start[self.leaves], 0)
+        count = np.where(made, found.n_rows[self.leaves], 0)
+        return [self.target.add_up(found.order, start, count, block.target)]
+
+
+@kernel
+def _count_classes(order: Any, start: Any, count: Any, target: Any, out: Any) -> None:
+    for leaf in range(len(start)):
+        for i in range(start[leaf], start[leaf] + count[leaf]):
+            out[leaf, target[order[i]]] += 1
+
+
+@kernel
+def _add_targets(order: Any, start: Any, count: Any, target: Any, out: Any) -> None:
+    for leaf in range(len(start)):
+        total = 0
+        for row in order[start[leaf] : start[leaf] + count[leaf]]:
+            total += target[row]
+        out[leaf] = total
+
+
+def noisy_counts(counts: Integers, noise: RoundedGaussian, bits: Bits, keys: Words) -> Floats:
+    """Class counts of each leaf plus rounded Gaussian noise, shape (n_leaves, n_classes).
+
+    Formal guarantees
+    -----------------
+    A record is in one cell of one leaf of a tree: 1/sigma-GDP for each tree. Empty leaves get noise
+    like all others.
+    """
+    n_classes = counts.shape[1]
+    cells = np.concatenate([mix_keys(keys, np.uint64(c)) for c in range(n_classes)])
+    draws = noise.draw(counts.size, bits, cells, Purpose.COUNT).reshape(n_classes, -1).T
+    return np.asarray(counts + draws, dtype=np.float64)
+
+
+def noisy_labels(
+    counts: Integers, noise: RoundedGaussian | ExponentialChoice, bits: Bits, keys: Words
+) -> Floats:
+    """One label for each leaf, as a row with a single 1: the noisy majority.
+
+    Formal guarantees
+    -----------------
+    The largest noisy count is post-processing of ``noisy_counts``; the exponential mechanism has the
+    price of ``ExponentialChoice``. Nothing but the label is released.
+    """
+    if isinstance(noise, ExponentialChoice):
+        label = noise.draw(counts, bits, keys)
+    else:
+        label = noisy_counts(counts, noise, bits, keys).argmax(axis=1)
+    return np.eye(counts.shape[1])[label]
+
+
+def noisy_sums(
+    sums: Integers, noise: tuple[RoundedGaussian, RoundedGaussian], bits: Bits, keys: Words
+) -> Floats:
+    """Noisy (count, sum) of each leaf, shape (n_leaves, 2), with the noise of counts and of sums.
+
+    Formal guarantees
+    -----------------
+    A record moves one count by 1 and one sum by at most SUM_BOUND:
+    mu^2 = 1/sigma_count^2 + SUM_BOUND^2/sigma_sum^2 for each tree.
+    """
+    of_counts = noise[0].draw(len(sums), bits, keys, Purpose.COUNT)
+    of_sums = noise[1].draw(len(sums), bits, keys, Purpose.SUM)
+    return (sums + np.column_stack([of_counts, of_sums])).astype(np.float64)

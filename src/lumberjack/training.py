@@ -1,0 +1,391 @@
+"""The algorithm, once: guided and random splits, pruning by heavy hitters, what the leaves release.
+
+In: encoded rows, wherever they are (``engines.base.Rows``), and a guarantee with its noise. Out: trees
+and released values. Private sums live here alone, and noise is drawn here, where they meet:
+
+1. ``_guide`` lets the exponential mechanism choose the splits of the first levels; ``_expand`` splits
+   at random from there, down to nodes so small that they are left asleep;
+2. ``_wake`` expands the few sleeping nodes below which a threshold query could pass (``thinning``);
+3. ``mark_tree`` is MarkHeavyHitters, with one coin for each node;
+4. ``_release`` keeps Heavy nodes as splits, and their Light children as leaves.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lumberjack.engines.base import Block, Rows, Size, Tally
+from lumberjack.engines.growth import Table, Work, grow, place
+from lumberjack.growing import Growing, Limits, Nodes, add_children, plant, settle
+from lumberjack.guarantee import Guarantee
+from lumberjack.guided import Choice, Guide
+from lumberjack.heavy_hitters import HEAVY, mark_tree
+from lumberjack.kernels import kernel
+from lumberjack.noise import Bits, ThresholdCoin, Words, mix_keys
+from lumberjack.structure import LEFT, NO_SPLIT, RIGHT, Features, child_key, root_keys
+from lumberjack.targets import LeafSums, Target, Votes
+from lumberjack.thinning import Thinning
+from lumberjack.tree import LEAF, Forest, Tree
+
+__all__ = ["Leaves", "Policy", "prune", "train"]
+
+Integers = NDArray[np.int64]
+CALIBRATION = np.uint64(0xCA11B)  # key of the noise of the calibration histogram
+_PRECISION = 2  # which has so much less noise than a leaf
+_SAMPLE = 2**18  # rows that say which nodes are probably large; only speed depends on it
+
+
+class Coin(Protocol):
+    """What ``prune`` asks of a threshold: ``noise.ThresholdCoin``, or a stand-in without noise."""
+
+    def draw(self, counts: Integers, bits: Bits, keys: Words | None) -> NDArray[np.bool_]:
+        """One answer for each count."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How trees are split and pruned.
+
+    Attributes
+    ----------
+    height : int
+        Nodes on this level are not split, nor asked about.
+    coin : Coin
+        The threshold queries.
+    bits : Bits
+    guide : Guide or None
+        Chooses the splits of the first levels. None: all splits are random.
+    thinning : Thinning or None
+        Leaves small nodes asleep, with the same distribution of trees. None expands every node.
+    """
+
+    height: int
+    coin: Coin
+    bits: Bits
+    guide: Guide | None = None
+    thinning: Thinning | None = None
+
+    @property
+    def small(self) -> int:
+        """Nodes of fewer rows are left asleep."""
+        return 1 if self.thinning is None else self.thinning.small
+
+
+class Leaves(NamedTuple):
+    """The leaves of a pruned tree.
+
+    Attributes
+    ----------
+    keys : ndarray of uint64, shape (n_leaves,)
+        For seeded noise.
+    nodes : ndarray of int64, shape (n_leaves,)
+        Their nodes in the tree as it was grown; -1: none was made, as it has no rows.
+    grown : Growing
+        That tree: private, and never kept.
+    work : Work
+        What it cost.
+    """
+
+    keys: Words
+    nodes: Integers
+    grown: Growing
+    work: Work
+
+
+def train(
+    rows: Rows,
+    features: Features,
+    target: Target,
+    guarantee: Guarantee,
+    bits: Bits,
+    n_threads: int = 1,
+    advance: Callable[[], None] = lambda: None,
+) -> tuple[Forest, NDArray[np.float64]]:
+    """Grow a forest, release its leaves, and calibrate a guided one.
+
+    Returns
+    -------
+    forest : Forest
+    calibration : ndarray
+        How pooled votes are read: see ``voting``.
+
+    Formal guarantees
+    -----------------
+    Both are what ``guarantee`` prices: for each tree what ``prune`` and ``target.release`` state, and a
+    histogram of cells of which a record is in one, with half the noise of a leaf's: the price of four
+    more trees' leaves (``guarantee.calibration_counts``).
+    """
+    forest = _grow_forest(rows, features, target, guarantee, bits, n_threads, advance)
+    if not (guarantee.guided_levels and target.has_sizes):
+        return forest, target.uncalibrated
+    (cells,) = rows.total(Votes(forest, target.say(forest, guarantee), target, n_threads))
+    keys = mix_keys(np.full(len(cells), CALIBRATION), np.arange(len(cells), dtype=np.uint64))
+    released = target.release(cells, guarantee, bits, keys, _PRECISION)
+    return forest, target.calibrate(released, guarantee, _PRECISION)
+
+
+def _grow_forest(
+    rows: Rows,
+    features: Features,
+    target: Target,
+    guarantee: Guarantee,
+    bits: Bits,
+    n_threads: int,
+    advance: Callable[[], None],
+) -> Forest:
+    """Prune every tree, in threads, and release its leaves."""
+    largest = int(rows.total(Size())[0][0])
+    coin = ThresholdCoin(
+        guarantee.threshold_noise, guarantee.threshold, cut=guarantee.cut, largest=largest
+    )
+    guide = None
+    if guarantee.guided_levels:
+        guide = Guide(target.score, guarantee.choice_exponent or 0.0, guarantee.guided_levels)
+    height = guarantee.max_depth
+    policy = Policy(height, coin, bits, guide, Thinning(coin, height))
+    stop = np.zeros(1, dtype=np.bool_)
+
+    def one(key: np.uint64) -> tuple[Tree, NDArray[np.float64]]:
+        tree, leaves = prune(rows, largest, features, key, policy, stop)
+        (sums,) = rows.total(LeafSums(leaves.grown, leaves.nodes, target))
+        rows.forget(leaves.grown)
+        return tree, target.release(sums, guarantee, bits, leaves.keys)
+
+    grown = []
+    threads = ThreadPoolExecutor(n_threads)
+    try:
+        todo = [threads.submit(one, key) for key in root_keys(bits.seed, guarantee.n_estimators)]
+        for future in todo:
+            grown.append(future.result())
+            advance()
+    finally:
+        # After an error or Ctrl-C: no tree is begun any more, and those in work end soon.
+        stop[0] = True
+        threads.shutdown(cancel_futures=True)
+    return Forest(tuple(t for t, _ in grown), tuple(v for _, v in grown), features.categorical)
+
+
+def prune(
+    rows: Rows,
+    n_rows: int,
+    features: Features,
+    root_key: np.uint64,
+    policy: Policy,
+    stop: NDArray[np.bool_] | None = None,
+) -> tuple[Tree, Leaves]:
+    """Grow one tree and keep its Heavy nodes as splits.
+
+    Parameters
+    ----------
+    n_rows : int
+        How many rows there are.
+    stop : ndarray of bool, shape (1,), or None
+        Set from another thread, it ends the work soon; the result is then of no use.
+
+    Returns
+    -------
+    tree : Tree
+        Split nodes and leaves; a Light root, or one that cannot be split, is the one leaf.
+    leaves : Leaves
+
+    Formal guarantees
+    -----------------
+    ``tree`` depends on the rows only through the guide, the coin and the thinning of ``policy``. The
+    answers of the last two together are distributed as one coin for each node, seen only where
+    MarkHeavyHitters asks; each row is in at most 1 + floor(log2 height) of the counts asked about. Every
+    node on a guided level chooses, with no regard to how many rows it has: of nodes that are not made,
+    or stay asleep, the choice is never seen and so is not drawn.
+    """
+    limits = Limits(policy.height, policy.small, np.zeros(1, np.bool_) if stop is None else stop)
+    grown = _guide(rows, Growing(features, plant(root_key, n_rows), 1), policy, limits)
+    level, size = grown.nodes.level[: grown.size], grown.nodes.n_rows[: grown.size]
+    waiting = (grown.nodes.feature[: grown.size] == NO_SPLIT) & (level < policy.height)
+    grown, work = _expand(rows, grown, np.flatnonzero(waiting & (size >= policy.small)), limits)
+    nodes = grown.nodes
+    answers = np.zeros(grown.size, dtype=np.bool_)
+    open_to_ask = nodes.level[: grown.size] < policy.height
+    awake = np.flatnonzero(open_to_ask & (nodes.n_rows[: grown.size] >= policy.small))
+    keys = None if policy.bits.seed is None else nodes.key[awake]
+    answers[awake] = policy.coin.draw(nodes.n_rows[awake], policy.bits, keys)
+    if policy.thinning is not None:
+        grown, answers = _wake(rows, grown, policy, policy.thinning, answers)
+    marks = mark_tree(grown.nodes.level[: grown.size], grown.nodes.up, answers, policy.height)
+    *arrays, leaf_keys, leaves = _release(grown.nodes, marks)
+    tree = Tree(*map(np.copy, arrays))  # a slice would keep private work buffers behind it
+    work = work._replace(nodes=grown.size)
+    return tree, Leaves(leaf_keys, leaves, grown, work)
+
+
+def _guide(rows: Rows, tree: Growing, policy: Policy, limits: Limits) -> Growing:
+    """Split the root, and all nodes of at least ``small`` rows on the guided levels."""
+    guide = policy.guide
+    for level in range(0 if guide is None else min(guide.levels, policy.height)):
+        at = tree.nodes.level[: tree.size] == level
+        here = np.flatnonzero(at & (tree.nodes.n_rows[: tree.size] >= limits.small)).tolist()
+        if guide is None or not here or limits.stop[0]:
+            break
+        offered = [guide.offer(tree, node) for node in here]
+        found = rows.total(guide.ask(tree, here, [offer for _, offer in offered]))
+        alone = []
+        for node, bins, options in zip(here, found, offered, strict=True):
+            choice = guide.choose(bins, tree, node, options, policy.bits)
+            if choice is None:
+                alone.append(node)
+            else:
+                tree = _split(tree, node, choice)
+        if alone:  # nothing to choose from: split at random
+            tree, _ = _expand(rows, tree, np.array(alone), Limits(level + 1, 1, limits.stop))
+    return tree
+
+
+def _split(tree: Growing, node: int, choice: Choice) -> Growing:
+    """Give a node the split that was chosen."""
+    nodes = tree.nodes
+    nodes.feature[node], nodes.cut[node] = choice.feature, choice.cut
+    nodes.missing_left[node] = choice.missing_left
+    nodes, size = add_children(nodes, tree.size, node, choice.n_left, False)
+    return Growing(tree.features, nodes, size)
+
+
+def _expand(rows: Rows, tree: Growing, waiting: Integers, limits: Limits) -> tuple[Growing, Work]:
+    """Split waiting nodes at random, and below them all that ``limits`` allow.
+
+    Where rows are in many blocks, a sample says which nodes are probably large, and one pass over all
+    rows counts them, until no large node is left to split.
+    """
+    work, sample = Work(0, 0, 0, 0), rows.sample(_SAMPLE)
+    while len(waiting) and not limits.stop[0]:
+        before = tree.size
+        tree, cost = sample.grow(tree, waiting, limits)
+        work = Work(*map(sum, zip(work, cost, strict=True)))
+        if sample.is_all:
+            break
+        (count,) = rows.total(Tally(tree))
+        size = settle(tree.nodes, tree.size, count, before, limits.small)
+        tree = tree._replace(size=size)
+        nodes, new = tree.nodes, np.arange(before, size)
+        unsplit = (nodes.feature[new] == NO_SPLIT) & (nodes.level[new] < limits.height)
+        waiting = new[unsplit & (nodes.n_rows[new] >= limits.small)]
+    return tree, work
+
+
+def _wake(
+    rows: Rows, tree: Growing, policy: Policy, thinning: Thinning, answers: NDArray[np.bool_]
+) -> tuple[Growing, NDArray[np.bool_]]:
+    """Expand sleeping nodes along their candidates, and answer the queries there."""
+    nodes, size, bits = tree.nodes, tree.size, policy.bits
+    asleep = np.flatnonzero(
+        (nodes.n_rows[:size] < thinning.small) & (nodes.level[:size] < policy.height)
+    )
+    keys = None if bits.seed is None else nodes.key[asleep]
+    levels = policy.height - nodes.level[asleep].astype(np.int64)
+    found = thinning.draw(nodes.n_rows[asleep], levels, bits, keys)
+    tops = [int(asleep[which]) for which, _ in found]
+    passed: list[int] = []
+    for top, (_, slots), block in zip(tops, found, rows.pick(tree, tops), strict=True):
+        tree = _wake_one(block, tree, policy, (top, slots), passed)
+    out = np.zeros(tree.size, dtype=np.bool_)
+    out[: len(answers)] = answers
+    out[passed] = True
+    return tree, out
+
+
+def _wake_one(
+    block: Block, tree: Growing, policy: Policy, drawn: tuple[int, Sequence[int]], passed: list[int]
+) -> Growing:
+    """Expand one sleeping node along its candidates; nodes whose query passes join ``passed``."""
+    (top, slots), thinning, most = drawn, policy.thinning, len(block)
+    assert thinning is not None
+    order = np.arange(most, dtype=np.int32)
+    # By their codes: which rows are candidates must not depend on the order of the table.
+    by_code = np.lexsort(block.codes.T[::-1])
+    level = int(tree.nodes.level[top])
+    pending = [(top, [(level + slot // most, int(by_code[slot % most])) for slot in slots])]
+    tree.nodes.start[top] = 0
+    while pending:
+        node, candidates = pending.pop()
+        level, count = int(tree.nodes.level[node]), int(tree.nodes.n_rows[node])
+        key = tree.nodes.key[node : node + 1]
+        if any(at == level for at, _ in candidates) and thinning.accepts(count, most, policy.bits, key):
+            passed.append(node)
+        before = tree.size
+        tree = _split_alone(Table(block.codes, order), block.target, tree, policy, node)
+        for child in range(before, tree.size):
+            begin = tree.nodes.start[child]
+            inside = set(order[begin : begin + tree.nodes.n_rows[child]].tolist())
+            below = [(at, row) for at, row in candidates if at > level and row in inside]
+            if below:
+                pending.append((child, below))
+    return tree
+
+
+def _split_alone(
+    table: Table, target: NDArray[np.int32], tree: Growing, policy: Policy, node: int
+) -> Growing:
+    """Split one node of few rows: where its guide says, or at random if it has none."""
+    guide, nodes = policy.guide, tree.nodes
+    level, n_rows = int(nodes.level[node]), int(nodes.n_rows[node])
+    if guide is not None and level < guide.levels:
+        here = table.order[nodes.start[node] : nodes.start[node] + n_rows]
+        options = guide.offer(tree, node)
+        bins = guide.score.count(table.codes, here, tree.features, options[1], target)
+        choice = guide.choose(bins, tree, node, options, policy.bits)
+        if choice is not None:
+            before, tree = tree.size, _split(tree, node, choice)
+            place(table, tree.features, tree.nodes, before, tree.size)
+            return tree
+    alone = Limits(level + 1, n_rows, np.zeros(1, dtype=np.bool_))
+    waiting = np.array([node], dtype=np.int64)
+    nodes, size, *_ = grow(table, tree.features, nodes, tree.size, waiting, alone)
+    return Growing(tree.features, nodes, size)
+
+
+@kernel
+def _release(nodes: Nodes, marks: Any) -> Any:
+    """The pruned tree, level by level: Heavy nodes with their splits, and a leaf where a branch ends.
+
+    Also the keys of the leaves, and the node whose rows each leaf has (-1: none was made, no rows).
+    """
+    size = len(marks)
+    child = np.full((size, 2), -1, dtype=np.int64)
+    n_heavy = 0
+    for i in range(size):
+        if marks[i] == HEAVY:
+            n_heavy += 1
+        if i > 0:
+            child[nodes.up[i], nodes.side[i]] = i
+    most = 2 * n_heavy + 1
+    feature, cut = np.full(most, LEAF, dtype=np.int32), np.zeros(most, dtype=np.uint32)
+    missing_left = np.zeros(most, dtype=np.bool_)
+    left = np.empty(most, dtype=np.int32)
+    source, key = np.full(most, -1, dtype=np.int64), np.zeros(most, dtype=np.uint64)
+    segment, leaf_keys = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.uint64)
+    source[0], key[0] = 0, nodes.key[0]
+    made, n_leaves = 1, 0
+    for i in range(most):
+        if i == made:
+            break
+        node = source[i]
+        if node >= 0 and marks[node] == HEAVY and nodes.feature[node] != NO_SPLIT:
+            feature[i], cut[i] = nodes.feature[node], nodes.cut[node]
+            missing_left[i] = nodes.missing_left[node]
+            left[i] = made
+            for side in (LEFT, RIGHT):
+                source[made], key[made] = child[node, side], child_key(key[i], side)
+                made += 1
+        else:
+            left[i] = n_leaves
+            segment[n_leaves], leaf_keys[n_leaves] = node, key[i]
+            n_leaves += 1
+    return (
+        feature[:made],
+        cut[:made],
+        missing_left[:made],
+        left[:made],
+        leaf_keys[:n_leaves],
+        segment[:n_leaves],
+    )

@@ -1,0 +1,50 @@
+"""What every engine must do: the same bytes of the same model, however the rows are laid out."""
+
+import numpy as np
+import pytest
+import test_golden
+
+import lumberjack.base
+from lumberjack.engines.base import Block
+from lumberjack.engines.local import LocalRows
+from lumberjack.engines.many import ManyRows
+from lumberjack.io import pack
+
+
+def shuffled(codes, target, sizes):
+    """Blocks of such sizes, of rows in another order; sizes are repeated until all rows are used."""
+    order = np.random.default_rng(1).permutation(len(codes))
+    blocks, begin = [], 0
+    while begin < len(codes):
+        size = sizes[len(blocks) % len(sizes)]
+        rows = order[begin : begin + size]
+        blocks.append(Block(codes[rows], target[rows]))
+        begin += size
+    return ManyRows(blocks)
+
+
+def by_target(codes, target):
+    """Two blocks that look nothing alike: rows sorted by what is to be predicted."""
+    order = np.argsort(target, kind="stable")
+    half = len(order) // 2
+    return ManyRows([Block(codes[rows], target[rows]) for rows in (order[:half], order[half:])])
+
+
+ENGINES = {
+    "one block": lambda codes, target: ManyRows([Block(codes, target)]),
+    "three blocks": lambda codes, target: shuffled(codes, target, [1, 4000, 1999]),
+    "many blocks": lambda codes, target: shuffled(codes, target, [97, 1, 500]),
+    "blocks that look nothing alike": by_target,
+    "an empty block": lambda codes, target: ManyRows(
+        [Block(codes[:0], target[:0]), Block(codes, target)]
+    ),
+    "local, shuffled": lambda codes, target: LocalRows(codes[::-1].copy(), target[::-1].copy()),
+}
+
+
+@pytest.mark.parametrize("kind", test_golden.KINDS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_gives_the_same_bytes(engine, kind, monkeypatch):
+    expected = pack(test_golden.fit(kind))
+    monkeypatch.setattr(lumberjack.base, "LocalRows", ENGINES[engine])
+    assert pack(test_golden.fit(kind)) == expected
