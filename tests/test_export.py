@@ -220,7 +220,8 @@ def test_explanations_add_up_to_what_predictions_are_made_from(fitted, kind):
         model = LumberjackRegressor(epsilon=8.0, domain=DOMAIN, y_bounds=(-1, 5)).fit(*table())
     frame = frame.head(60)
     explained, base = explain(model, frame)
-    pooled = model._pool(model._say(model.forest_, model.guarantee_.leaf_noise), frame)
+    released = model.released_
+    pooled = released.forest.pool(released.say(), released.encode(frame))
     np.testing.assert_allclose((base + explained.sum(axis=1)).reshape(pooled.shape), pooled, rtol=1e-6)
 
 

@@ -1,5 +1,6 @@
 """The report: true, complete, safe to open, and readable in a real browser."""
 
+import copy
 import hashlib
 import re
 import shutil
@@ -124,9 +125,8 @@ def test_a_promise_that_does_not_hold_is_red(models):
 
     model = models["counts"]
     wrong = dataclasses.replace(model.guarantee_, leaf_noise=1.0)
-    from types import SimpleNamespace
-
-    liar = SimpleNamespace(**{**vars(model), "guarantee_": wrong})
+    liar = copy.copy(model)
+    liar.released_ = dataclasses.replace(model.released_, guarantee=wrong)
     found = describe(liar)
     assert not found.holds
     assert "DOES NOT HOLD" in found.text()

@@ -5,7 +5,6 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from lumberjack.accounting import gaussian_delta
-from lumberjack.leaves import Targets
 from lumberjack.scores import (
     Spent,
     _histogram,
@@ -15,6 +14,7 @@ from lumberjack.scores import (
     private_regression,
     regression,
 )
+from lumberjack.targets import Numbers
 
 
 def predictions(n=5000, n_classes=2, seed=0):
@@ -57,7 +57,7 @@ def test_a_row_is_in_one_cell_of_the_histogram(n_classes):
 def test_a_row_moves_the_sums_by_at_most_their_bounds():
     rng = np.random.default_rng(0)
     truth, predicted = rng.uniform(-50, 50, 200), rng.uniform(-50, 50, 200)
-    targets = Targets(-10, 30)
+    targets = Numbers(-10, 30)
     truth[:2], predicted[:2] = (-1e300, 1e300), (30, -10)
     for i in range(200):
         change = _sums(truth, predicted, targets) - _sums(
@@ -103,7 +103,7 @@ def test_without_noise_a_private_score_is_the_exact_one():
     assert found["auc"] == pytest.approx(roc_auc_score(truth == "b", binned), rel=1e-12)
     rng = np.random.default_rng(0)
     truth, predicted = rng.uniform(0, 8, 5000), rng.uniform(0, 8, 5000)
-    near = private_regression(truth, predicted, Targets(0, 8), Spent(1, 1, "row", 1, 1e-9))
+    near = private_regression(truth, predicted, Numbers(0, 8), Spent(1, 1, "row", 1, 1e-9))
     for name, value in regression(truth, predicted).items():
         assert near[name] == pytest.approx(value, rel=0.01)
 
@@ -111,7 +111,7 @@ def test_without_noise_a_private_score_is_the_exact_one():
 def test_the_noise_of_sums_grows_with_their_bounds():
     truth = predicted = np.full(3000, 4.0)  # no error at all: what is released is noise
     spent = Spent.plan(1.0, 1e-6)
-    found = [private_regression(truth, predicted, Targets(0, 8), spent) for _ in range(400)]
+    found = [private_regression(truth, predicted, Numbers(0, 8), spent) for _ in range(400)]
     errors = np.array([f["mean_absolute_error"] for f in found])
     # |error| is a clipped Gaussian around 0: half of them 0, standard deviation 8 sqrt(5) noise / n.
     sigma = 8 * 5**0.5 * spent.noise / 3000
@@ -126,4 +126,4 @@ def test_few_rows_give_no_nonsense():
         found = private_classification(truth, proba, classes, spent)
         assert 0 <= found["accuracy"] <= 1
         assert found["auc"] is None or 0 <= found["auc"] <= 1
-        private_regression(np.ones(2), np.ones(2), Targets(1, 1), spent)
+        private_regression(np.ones(2), np.ones(2), Numbers(1, 1), spent)

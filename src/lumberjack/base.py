@@ -14,11 +14,9 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from lumberjack.accounting.checks import check_real
-from lumberjack.anatomy import learned_nothing
-from lumberjack.domain import Codes, Domain, columns_of
+from lumberjack.domain import Domain, columns_of
 from lumberjack.engines.local import LocalRows
 from lumberjack.files import open_to_write
 from lumberjack.guarantee import (
@@ -34,16 +32,17 @@ from lumberjack.guarantee import (
 from lumberjack.inputs import (
     as_domain,
     check_lengths,
-    check_names,
     check_weights,
+    encode_rows,
     limit_rows,
     read_people,
     read_table,
 )
 from lumberjack.io import pack
-from lumberjack.noise import Bits
+from lumberjack.noise import Bits, seed_from
 from lumberjack.progress import CallbackSupportMixin, announce_compilation, progress
-from lumberjack.report import Report, describe, importance_of
+from lumberjack.released import Released, released_by
+from lumberjack.report import Report, describe
 from lumberjack.structure import Features
 from lumberjack.targets import Target
 from lumberjack.training import train
@@ -82,20 +81,54 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             unit=unit,
         )
 
-    def _columns(self, X: Any) -> tuple[dict[str, Any], Domain, Features, list[str]]:
-        """scikit-learn's attributes about columns, and the domain, given or inferred."""
-        names, columns = columns_of(X)
-        learned: dict[str, Any] = {"n_features_in_": len(columns)}
-        if names is not None:
-            learned["feature_names_in_"] = np.array(names, dtype=object)
-        caveats = []
+    def _fit(self, X: Any, y: Any, person_ids: Any, guarantee: Guarantee) -> None:
+        """Read a table, train on it, keep what was released."""
+        bits = Bits(seed_from(self.random_state))
+        X = read_table(X)
+        names, _ = columns_of(X)
+        domain, caveats = self._find_domain(X)
+        target, encoded = self._read_target(y, caveats)
+        codes = encode_rows(domain, X)
+        check_lengths(len(codes), y=encoded)
+        if person_ids is not None:
+            people = read_people(person_ids)
+            check_lengths(len(codes), person_ids=people)
+            keep = limit_rows(codes, encoded, people, self.rows_per_person, bits)
+            codes, encoded = codes[keep], encoded[keep]
+        elif self.rows_per_person > 1:
+            caveats.append(NOT_ENFORCED)
+        if bits.seed is not None:
+            caveats.append(SEEDED)
+        for caveat in caveats:
+            warn(f"guarantee has a caveat: {caveat}")
+        features, threads = Features.of(domain, self._weights(domain)), effective_n_jobs(self.n_jobs)
+        with self._watch() as advance:
+            rows = LocalRows(codes, encoded)
+            forest, curves = train(rows, features, target, guarantee, bits, threads, advance)
+        guarantee = dataclasses.replace(guarantee, caveats=guarantee.caveats + tuple(caveats))
+        columns = None if names is None else tuple(names)
+        released = Released(guarantee, domain, columns, target, forest, curves)
+        if released.learned_nothing:
+            warn(
+                "the model learned nothing: every tree is a single leaf, so all rows get the same "
+                f"prediction; at least {guarantee.suggested_rows:,} rows are recommended for this "
+                "budget: get more, raise epsilon, or take fewer trees",
+                UserWarning,
+            )
+        self._keep(released)
+
+    def _read_target(self, y: Any, caveats: list[str]) -> tuple[Target, NDArray[np.int32]]:
+        """What is predicted, and its values, encoded; reserves join the caveats."""
+        raise NotImplementedError
+
+    def _find_domain(self, X: Any) -> tuple[Domain, list[str]]:
+        """The domain, given or inferred, and its caveats."""
         if self.domain is None:
-            domain, private = Domain._infer(X)
-            caveats = [DOMAIN_INFERRED] if private else []
+            domain, private = Domain.read_off(X)
         else:
             domain = as_domain(self.domain)
-            caveats = [DOMAIN_INFERRED] if domain.inferred else []
-        return learned, domain, Features.of(domain, self._weights(domain)), caveats
+            private = domain.inferred
+        return domain, [DOMAIN_INFERRED] if private else []
 
     def _weights(self, domain: Domain) -> Floats | None:
         given = self.feature_weights
@@ -112,36 +145,6 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         if len(weights) != len(domain):
             raise ValueError("feature_weights must hold one number for each column")
         return weights
-
-    def _limit(
-        self, codes: Codes, target: NDArray[np.int32], person_ids: Any, bits: Bits, caveats: list[str]
-    ) -> tuple[Codes, NDArray[np.int32]]:
-        """Rows that may be used, so that nobody has too many; reserves join the caveats."""
-        if person_ids is not None:
-            people = read_people(person_ids)
-            check_lengths(len(codes), person_ids=people)
-            keep = limit_rows(codes, target, people, self.rows_per_person, bits)
-            codes, target = codes[keep], target[keep]
-        elif self.rows_per_person > 1:
-            caveats.append(NOT_ENFORCED)
-        if bits.seed is not None:
-            caveats.append(SEEDED)
-        return codes, target
-
-    def _train(
-        self,
-        codes: Codes,
-        encoded: NDArray[np.int32],
-        target: Target,
-        guarantee: Guarantee,
-        bits: Bits,
-        features: Features,
-    ) -> dict[str, Any]:
-        """Grow, release and calibrate a forest; fitted attributes."""
-        rows, threads = LocalRows(codes, encoded), effective_n_jobs(self.n_jobs)
-        with self._watch() as advance:
-            forest, curves = train(rows, features, target, guarantee, bits, threads, advance)
-        return {"forest_": forest, "calibration_": curves}
 
     @contextmanager
     def _watch(self) -> Iterator[Callable[[], None]]:
@@ -166,49 +169,34 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             yield advance
         context.call_on_fit_task_end(estimator=self)
 
-    def _finish(self, guarantee: Guarantee, caveats: list[str], **learned: Any) -> None:
+    def _keep(self, released: Released) -> None:
         """Keep what was released, all at once: a fit that failed has changed nothing."""
-        for caveat in caveats:
-            warn(f"guarantee has a caveat: {caveat}")
-        if learned_nothing(learned["forest_"]):
-            warn(
-                "the model learned nothing: every tree is a single leaf, so all rows get the same "
-                f"prediction; at least {guarantee.suggested_rows:,} rows are recommended for this "
-                "budget: get more, raise epsilon, or take fewer trees",
-                UserWarning,
-            )
-        if hasattr(self, "feature_names_in_") and "feature_names_in_" not in learned:
-            delattr(self, "feature_names_in_")
-        learned["guarantee_"] = dataclasses.replace(
-            guarantee, caveats=guarantee.caveats + tuple(caveats)
-        )
-        for name, value in learned.items():
-            setattr(self, name, value)
+        self.released_ = released
+        self.n_features_in_ = len(released.domain)
+        if released.columns is not None:
+            self.feature_names_in_ = np.array(released.columns, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
 
-    def _encode(self, X: Any) -> Codes:
-        """Codes of a table to predict for, its columns matched to those of ``fit``."""
-        check_is_fitted(self)
-        X = read_table(X)
-        names, columns = columns_of(X)
-        if names is None and len(columns) != self.n_features_in_:
-            raise ValueError(
-                f"X has {len(columns)} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input"
-            )
-        fitted = list(getattr(self, "feature_names_in_", []))
-        if names is not None and fitted:
-            check_names(names, fitted)
-        elif fitted:  # an array has the columns in the order of the frame in fit
-            X = X[:, [fitted.index(name) for name in self.domain_]]
-        codes: Codes = self.domain_.encode(X)
-        return codes
+    @property
+    def guarantee_(self) -> Guarantee:
+        """The promise, every number behind it, and its caveats."""
+        return self.released_.guarantee
 
-    def _pool(self, target: Target, X: Any) -> Floats:
-        """What the trees say about each row, added up."""
-        codes = self._encode(X)
-        forest: Forest = self.forest_
-        said = target.say(forest, self.guarantee_)
-        return forest.pool(said, codes, effective_n_jobs(self.n_jobs))
+    @property
+    def domain_(self) -> Domain:
+        """The domain in use."""
+        return self.released_.domain
+
+    @property
+    def forest_(self) -> Forest:
+        """The released trees."""
+        return self.released_.forest
+
+    @property
+    def calibration_(self) -> Floats:
+        """How pooled votes are read."""
+        return self.released_.calibration
 
     def apply(self, X: Any) -> NDArray[np.int32]:
         """Leaf of each row in each tree, shape (n_rows, n_estimators).
@@ -222,9 +210,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         >>> model.apply(X).shape
         (10000, 20)
         """
-        codes = self._encode(X)
-        forest: Forest = self.forest_
-        return forest.apply(codes, effective_n_jobs(self.n_jobs))
+        return released_by(self).apply(X, effective_n_jobs(self.n_jobs))
 
     @property
     def feature_importances_(self) -> Floats:
@@ -242,9 +228,9 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         >>> model.feature_importances_.shape
         (2,)
         """
-        check_is_fitted(self)
-        shares = dict(zip(self.domain_, importance_of(self.forest_, self.guarantee_), strict=True))
-        return np.array([shares[name] for name in getattr(self, "feature_names_in_", shares)])
+        released = released_by(self)
+        shares = released.importances()
+        return np.array([shares[name] for name in released.names])
 
     def save(self, path: str | os.PathLike[str], *, allow_seeded: bool = False) -> None:
         """Write the model to a file that ``load`` reads: no pickle, the same bytes for the same model.
@@ -264,8 +250,8 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         ...     os.listdir(folder)
         ['toy.lumberjack']
         """
-        check_is_fitted(self)
-        if SEEDED in self.guarantee_.caveats and not allow_seeded:
+        released = released_by(self)
+        if SEEDED in released.guarantee.caveats and not allow_seeded:
             raise ValueError(
                 "this model has seeded noise (random_state) and is not safe to publish; fit it with "
                 "random_state=None, or say allow_seeded=True"
@@ -286,7 +272,6 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         >>> print(model.privacy_report().splitlines()[0])
         Privacy report: (2, 1e-06)-differential privacy for every row
         """
-        check_is_fitted(self)
         return describe(self).text()
 
     def __sklearn_tags__(self) -> Any:

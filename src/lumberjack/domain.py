@@ -328,10 +328,10 @@ class Domain:
         (Numeric(low=1.0, high=5.0, temporal=False), True)
         """
         warn("the domain is inferred from the data: ranges and categories of the model are not private")
-        return cls._infer(X)[0]
+        return cls.read_off(X)[0]
 
     @classmethod
-    def _infer(cls, X: Any) -> tuple["Domain", bool]:
+    def read_off(cls, X: Any) -> tuple["Domain", bool]:
         """The domain of the data, and whether it holds anything that the types alone do not tell."""
         if not isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame):
             X = np.asarray(X)

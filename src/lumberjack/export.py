@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from lumberjack.anatomy import node_sums
 from lumberjack.domain import CELLS, MISSING, Numeric
-from lumberjack.export_onnx import onnx_inputs, to_onnx, what_leaves_say
+from lumberjack.export_onnx import onnx_inputs, to_onnx
+from lumberjack.released import Fitted, Released, released_by
 from lumberjack.tree import LEAF, Tree
 
 __all__ = [
@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 # SHAP
 
 
-def to_shap(model: Any, values: Literal["votes", "counts"] = "votes") -> dict[str, Any]:
+def to_shap(model: Fitted, values: Literal["votes", "counts"] = "votes") -> dict[str, Any]:
     """Describe a forest as the dictionary that ``shap.TreeExplainer`` reads.
 
     Parameters
@@ -61,19 +61,19 @@ def to_shap(model: Any, values: Literal["votes", "counts"] = "votes") -> dict[st
     >>> explainer.shap_values(shap_inputs(model, X[:5])).shape  # rows, columns, classes
     (5, 2, 3)
     """
-    check_is_fitted(model)
     if values not in ("votes", "counts"):
         raise ValueError(f"values must be 'votes' or 'counts', got {values!r}")
-    released = model.forest_.values
-    worth = what_leaves_say(model) if values == "votes" else released
-    start = _shap_start(model)
+    released = released_by(model)
+    forest = released.forest
+    worth = released.say() if values == "votes" else forest.values
+    start = _shap_start(released)
     trees = []
-    for tree, said, counted in zip(model.forest_.trees, worth, released, strict=True):
+    for tree, said, counted in zip(forest.trees, worth, forest.values, strict=True):
         leaf = tree.feature == LEAF
         column = np.where(leaf, 0, tree.feature)
-        indicator = ~leaf & model.forest_.categorical[column]
+        indicator = ~leaf & forest.categorical[column]
         left = np.where(leaf, -1, tree.left)
-        size = _leaf_rows(model, counted)
+        size = released.target.sizes(counted)
         trees.append(
             {
                 # An indicator is 1 where the category is the split's, and then the row goes left.
@@ -94,7 +94,7 @@ def to_shap(model: Any, values: Literal["votes", "counts"] = "votes") -> dict[st
     }
 
 
-def shap_inputs(model: Any, X: Any) -> Floats:
+def shap_inputs(model: Fitted, X: Any) -> Floats:
     """Turn a table into what ``to_shap`` splits on, shape (n_rows, n_shap_columns).
 
     A range is one column (its cells, NaN where missing); a set of categories is one indicator for each
@@ -110,10 +110,8 @@ def shap_inputs(model: Any, X: Any) -> Floats:
     >>> shap_inputs(model, [[0.0], [0.5], [None]]).ravel()
     array([0.00000000e+00, 1.07374182e+09,            nan])
     """
-    check_is_fitted(model)
-    codes = model._encode(X)
-    parts = []
-    for code, kind in zip(codes.T, model.domain_.kinds, strict=True):
+    released, parts = released_by(model), []
+    for code, kind in zip(released.encode(X).T, released.domain.kinds, strict=True):
         if isinstance(kind, Numeric):
             parts.append(np.where(code == MISSING, np.nan, code.astype(float))[:, None])
         else:
@@ -121,7 +119,7 @@ def shap_inputs(model: Any, X: Any) -> Floats:
     return np.concatenate(parts, axis=1)
 
 
-def shap_by_column(model: Any, explained: Floats) -> Floats:
+def shap_by_column(model: Fitted, explained: Floats) -> Floats:
     """Add the explanations of indicators up, so that there is one for each column of the domain.
 
     Parameters
@@ -143,27 +141,19 @@ def shap_by_column(model: Any, explained: Floats) -> Floats:
     >>> shap_by_column(model, np.array([[0.5, 0.25]]))
     array([[0.75]])
     """
-    return np.asarray(np.add.reduceat(np.asarray(explained), _shap_start(model), axis=1))
+    return np.asarray(np.add.reduceat(np.asarray(explained), _shap_start(released_by(model)), axis=1))
 
 
-def _shap_start(model: Any) -> NDArray[np.int64]:
+def _shap_start(released: Released) -> NDArray[np.int64]:
     """Where the columns of each feature begin."""
-    widths = [1 if isinstance(kind, Numeric) else kind.size for kind in model.domain_.kinds]
+    widths = [1 if isinstance(kind, Numeric) else kind.size for kind in released.domain.kinds]
     return np.concatenate([[0], np.cumsum(widths[:-1])]).astype(np.int64)
-
-
-def _leaf_rows(model: Any, released: Floats) -> Floats:
-    """Rows of each leaf as far as they were released, at least one, shape (n_leaves,)."""
-    leaf = model.guarantee_.leaf
-    if leaf == "mean":
-        return np.maximum(released[:, 0], 1.0)
-    return np.maximum(released.sum(axis=1), 1.0) if leaf == "counts" else np.ones(len(released))
 
 
 # Text and Graphviz
 
 
-def to_text(model: Any, tree: int = 0, max_depth: int | None = None) -> str:
+def to_text(model: Fitted, tree: int = 0, max_depth: int | None = None) -> str:
     """Write one tree as indented text; what leaves hold is noisy.
 
     Parameters
@@ -203,7 +193,7 @@ def to_text(model: Any, tree: int = 0, max_depth: int | None = None) -> str:
     return "\n".join(lines)
 
 
-def to_graphviz(model: Any, tree: int = 0, max_depth: int | None = None) -> str:
+def to_graphviz(model: Fitted, tree: int = 0, max_depth: int | None = None) -> str:
     """Write one tree in Graphviz's DOT language; parameters are those of ``to_text``.
 
     Examples
@@ -237,16 +227,15 @@ def to_graphviz(model: Any, tree: int = 0, max_depth: int | None = None) -> str:
 
 
 def tree_labels(
-    model: Any, number: int
+    model: Fitted, number: int
 ) -> tuple[Tree, Callable[[int], tuple[str, str]], Callable[[int], str]]:
     """A tree, what its splits ask (and the opposite), and what its leaves hold, in words."""
-    check_is_fitted(model)
-    n_trees = len(model.forest_.trees)
+    released = released_by(model)
+    forest, n_trees = released.forest, len(released.forest.trees)
     if not 0 <= number < n_trees:
         raise ValueError(f"tree must be between 0 and {n_trees - 1}, got {number}")
-    tree, values = model.forest_.trees[number], model.forest_.values[number]
-    names, kinds = model.domain_.names, model.domain_.kinds
-    kind_of_leaf = model.guarantee_.leaf
+    tree, values = forest.trees[number], forest.values[number]
+    names, kinds = released.domain.names, released.domain.kinds
 
     def split(node: int) -> tuple[str, str]:
         feature, cut = int(tree.feature[node]), int(tree.cut[node])
@@ -261,14 +250,7 @@ def tree_labels(
         return f"{name} = {category}", f"{name} != {category}"
 
     def leaf(node: int) -> str:
-        said = values[tree.left[node]]
-        if kind_of_leaf == "mean":
-            mean = model.targets_.decode(said[1:] / max(said[0], 1.0))[0]
-            return f"mean {mean:.6g} of {said[0]:.0f} rows"
-        labels = [_plain(str(c)) for c in model.classes_.tolist()]
-        if kind_of_leaf != "counts":
-            return labels[int(said.argmax())]
-        return ", ".join(f"{label}: {count:.0f}" for label, count in zip(labels, said, strict=True))
+        return _plain(released.target.show(values[tree.left[node]]))
 
     return tree, split, leaf
 

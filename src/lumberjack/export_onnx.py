@@ -1,7 +1,8 @@
 """A fitted model as an ONNX graph: columns to codes, codes to leaves, leaves to an answer.
 
 In: a fitted estimator. Out: a graph whose arithmetic is that of ``Domain.encode`` and ``predict``.
-Leaves say what ``_say`` says; how the sum over trees is read is written once more, after ``voting``.
+Leaves say what ``Released.say`` says; how the sum over trees is read is written once more, after
+``voting``.
 """
 
 import math
@@ -10,11 +11,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from lumberjack.domain import CELLS, Categorical, Column, Kind, Numeric, columns_of
 from lumberjack.guarantee import SEEDED, SUM_BOUND
 from lumberjack.inputs import read_table
+from lumberjack.released import Fitted, Released, released_by
+from lumberjack.targets import Numbers
 from lumberjack.tree import LEAF
 
 __all__ = ["onnx_inputs", "to_onnx"]
@@ -23,7 +25,7 @@ _EXACT = 2**53  # integers below are exact as floats
 _INNER = "lumberjack/"  # names of tensors inside a graph
 
 
-def to_onnx(model: Any, *, allow_seeded: bool = False) -> Any:
+def to_onnx(model: Fitted, *, allow_seeded: bool = False) -> Any:
     """Turn a fitted estimator into an ONNX model that answers as it does.
 
     Parameters
@@ -59,34 +61,34 @@ def to_onnx(model: Any, *, allow_seeded: bool = False) -> Any:
     True
     """
     helper, kinds = _import_onnx()
-    check_is_fitted(model)
-    if SEEDED in model.guarantee_.caveats and not allow_seeded:
+    released = released_by(model)
+    if SEEDED in released.guarantee.caveats and not allow_seeded:
         raise ValueError(
             "this model has seeded noise (random_state) and is not safe to publish; fit it with "
             "random_state=None, or say allow_seeded=True"
         )
     graph = _Graph(helper, kinds)
     inputs, codes = [], []
-    for name, kind in zip(model.domain_.names, model.domain_.kinds, strict=True):
+    for name, kind in zip(released.domain.names, released.domain.kinds, strict=True):
         _check_onnx_column(name, kind)
         type_ = kinds.STRING if _is_text(kind) else kinds.DOUBLE
         inputs.append(
             helper.make_tensor_value_info(name, type_, ["rows", 1], doc_string=_onnx_says(kind))
         )
         codes.append(_encode(graph, name, kind))
-    pooled = _pool(graph, graph("Concat", *codes, axis=1), model)
-    outputs = _conclude(graph, pooled, model)
+    pooled = _pool(graph, graph("Concat", *codes, axis=1), released)
+    outputs = _conclude(graph, pooled, released, getattr(model, "class_weight", None))
     made = helper.make_model(
         helper.make_graph(graph.nodes, "lumberjack", inputs, outputs, graph.constants),
         opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 4)],
         ir_version=8,
         producer_name="lumberjack",
     )
-    helper.set_model_props(made, {"lumberjack.guarantee": model.guarantee_.to_json()})
+    helper.set_model_props(made, {"lumberjack.guarantee": released.guarantee.to_json()})
     return made
 
 
-def onnx_inputs(model: Any, X: Any) -> dict[str, NDArray[Any]]:
+def onnx_inputs(model: Fitted, X: Any) -> dict[str, NDArray[Any]]:
     """Turn a table, shape (n_rows, n_columns), into the inputs of the ONNX model.
 
     Text is passed as it is. A missing value of a text column becomes the empty text (or ``<missing>``
@@ -103,8 +105,8 @@ def onnx_inputs(model: Any, X: Any) -> dict[str, NDArray[Any]]:
     >>> {name: (column.dtype.str, column.shape) for name, column in onnx_inputs(model, X).items()}
     {'a': ('<f8', (2000, 1))}
     """
-    out = {}
-    for (name, column), kind in zip(_columns(model, X), model.domain_.kinds, strict=True):
+    released, out = released_by(model), {}
+    for (name, column), kind in zip(_columns(released, X), released.domain.kinds, strict=True):
         if isinstance(kind, Numeric):
             values: Any = column.timestamps(name) if kind.temporal else column.numbers(name)
         else:
@@ -246,9 +248,9 @@ def _encode_categories(graph: _Graph, name: str, kind: Categorical) -> str:
     return graph("Where", graph("IsNaN", name), graph.constant(absent), found)
 
 
-def _pool(graph: _Graph, codes: str, model: Any) -> str:
+def _pool(graph: _Graph, codes: str, released: Released) -> str:
     """What the leaves of each row say, added up tree by tree, shape (n_rows, n_values)."""
-    trees, categorical = model.forest_.trees, model.forest_.categorical
+    trees, categorical = released.forest.trees, released.forest.categorical
     feature = np.concatenate([tree.feature for tree in trees])
     leaf = feature == LEAF
     column = np.where(leaf, 0, feature)
@@ -287,7 +289,7 @@ def _pool(graph: _Graph, codes: str, model: Any) -> str:
             graph.constant(says),
             graph("Gather", leaves, graph.constant(number, "INT64"), axis=1),
         )
-        for number, says in enumerate(what_leaves_say(model))
+        for number, says in enumerate(released.say())
     ]
     total = said[0]
     for more in said[1:]:
@@ -295,33 +297,26 @@ def _pool(graph: _Graph, codes: str, model: Any) -> str:
     return total
 
 
-def what_leaves_say(model: Any) -> list[NDArray[np.float64]]:
-    """What is added up over trees, shape (n_leaves, n_values) for each."""
-    said: list[NDArray[np.float64]] = model._say(model.forest_, model.guarantee_.leaf_noise or 0.0)
-    return said
-
-
-def _conclude(graph: _Graph, pooled: str, model: Any) -> list[Any]:
+def _conclude(graph: _Graph, pooled: str, released: Released, class_weight: Any) -> list[Any]:
     """From the sum over trees to the outputs, as ``predict`` and ``predict_proba`` read it."""
     info = graph.helper.make_tensor_value_info
-    if not hasattr(model, "classes_"):
-        _decode_mean(graph, pooled, model)
+    if isinstance(released.target, Numbers):
+        _decode_mean(graph, pooled, released.target, released)
         return [info("prediction", graph.kinds.DOUBLE, ["rows"])]
-    if model.leaf == "counts":
-        chances = _read_odds(graph, pooled, model)
-    else:  # votes, with a little for the rarer class where they tie
-        prior = np.maximum(model._released_totals(), 1.0)
-        tie = (1 - prior / prior.sum()) / max(len(prior) - 1, 1)
-        chances = graph("Add", pooled, graph.constant(1e-3 * len(model.forest_.trees) * tie))
-    weighted = graph("Mul", chances, graph.constant(model._class_weights()))
+    labels = released.classes.labels
+    if released.classes.has_sizes:
+        chances = _read_odds(graph, pooled, released)
+    else:
+        chances = graph("Add", pooled, graph.constant(released.classes.ties(released.forest)))
+    weighted = graph("Mul", chances, graph.constant(released.class_weights(class_weight)))
     _normalise(graph, weighted, out="probabilities")
     first = graph("ArgMax", "probabilities", axis=1, keepdims=0)
     kind = {"U": "STRING", "i": "INT64", "u": "INT64", "b": "BOOL", "f": "DOUBLE"}
-    type_ = kind[model.classes_.dtype.kind if model.classes_.dtype.kind != "O" else "U"]
-    graph("Gather", graph.constant(model.classes_, type_), first, out="label")
+    type_ = kind[labels.dtype.kind if labels.dtype.kind != "O" else "U"]
+    graph("Gather", graph.constant(labels, type_), first, out="label")
     return [
         info("label", getattr(graph.kinds, type_), ["rows"]),
-        info("probabilities", graph.kinds.DOUBLE, ["rows", len(model.classes_)]),
+        info("probabilities", graph.kinds.DOUBLE, ["rows", len(labels)]),
     ]
 
 
@@ -330,19 +325,19 @@ def _normalise(graph: _Graph, values: str, out: str = "") -> str:
     return graph("Div", values, whole, out=out)
 
 
-def _read_odds(graph: _Graph, pooled: str, model: Any) -> str:
+def _read_odds(graph: _Graph, pooled: str, released: Released) -> str:
     """Probabilities as ``voting.read_odds`` finds them, shape (n_rows, n_classes)."""
     constant = graph.constant
-    said = graph("Div", pooled, constant(float(len(model.forest_.trees))))
-    if len(model.classes_) == 2:
+    said = graph("Div", pooled, constant(float(len(released.forest.trees))))
+    if len(released.classes.labels) == 2:
         both = (graph("Gather", said, constant([i], "INT64"), axis=1) for i in (1, 0))
-        odds = _bend(graph, graph("Sub", *both), model.calibration_)
+        odds = _bend(graph, graph("Sub", *both), released.calibration)
         return graph("Concat", _expit(graph, graph("Neg", odds)), _expit(graph, odds), axis=1)
     weight = graph("Exp", graph("Sub", said, graph("ReduceMax", said, axes=[1], keepdims=1)))
     whole = graph("ReduceSum", weight, constant([1], "INT64"), keepdims=1)
     others = graph("Max", graph("Sub", whole, weight), constant(1e-300))
     odds = graph("Sub", graph("Log", weight), graph("Log", others))
-    return _normalise(graph, _expit(graph, _bend(graph, odds, model.calibration_)))
+    return _normalise(graph, _expit(graph, _bend(graph, odds, released.calibration)))
 
 
 def _bend(graph: _Graph, odds: str, curves: NDArray[np.float64]) -> str:
@@ -365,12 +360,12 @@ def _log_expit(graph: _Graph, x: str) -> str:
     return graph("Sub", graph("Min", x, graph.constant(0.0)), rest)
 
 
-def _decode_mean(graph: _Graph, pooled: str, model: Any) -> None:
+def _decode_mean(graph: _Graph, pooled: str, targets: Numbers, released: Released) -> None:
     """Targets as ``LumberjackRegressor.predict`` finds them, shape (n_rows,)."""
-    constant, targets = graph.constant, model.targets_
-    slope, intercept = (float(v) for v in model.calibration_)
+    constant, n_trees = graph.constant, float(len(released.forest.trees))
+    slope, intercept = (float(v) for v in released.calibration)
     total = graph("Gather", pooled, constant(0, "INT64"), axis=1)
-    mean = graph("Div", graph("Mul", total, constant(slope)), constant(float(len(model.forest_.trees))))
+    mean = graph("Div", graph("Mul", total, constant(slope)), constant(n_trees))
     place = graph("Add", mean, constant(intercept * SUM_BOUND))
     half = constant((targets.high - targets.low) / 2)
     offset = graph("Mul", graph("Div", place, constant(float(SUM_BOUND))), half)
@@ -378,14 +373,13 @@ def _decode_mean(graph: _Graph, pooled: str, model: Any) -> None:
     graph("Min", graph("Max", value, constant(targets.low)), constant(targets.high), out="prediction")
 
 
-def _columns(model: Any, X: Any) -> list[tuple[str, Column]]:
+def _columns(released: Released, X: Any) -> list[tuple[str, Column]]:
     """Columns of a table in the order of the domain, as ``predict`` matches them."""
-    check_is_fitted(model)
     names, columns = columns_of(read_table(X))
     if names is None:
-        names = list(getattr(model, "feature_names_in_", model.domain_.names))
+        names = list(released.names)
     by_name = dict(zip(names, columns, strict=True))
-    missing = sorted(set(model.domain_.names) - set(by_name))
+    missing = sorted(set(released.domain.names) - set(by_name))
     if missing:
         raise ValueError(f"X lacks columns of the domain: {', '.join(missing)}")
-    return [(name, by_name[name]) for name in model.domain_.names]
+    return [(name, by_name[name]) for name in released.domain.names]

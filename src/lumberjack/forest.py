@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from lumberjack.base import Base
 from lumberjack.domain import Domain
@@ -25,18 +25,16 @@ from lumberjack.guarantee import (
 from lumberjack.inputs import (
     check_bounds,
     check_classes,
-    check_lengths,
     check_weights,
     encode_labels,
-    encode_rows,
-    read_table,
+    read_numbers,
     read_target,
     refuse_unknown,
 )
 from lumberjack.io import read_model
-from lumberjack.noise import Bits, seed_from
 from lumberjack.progress import with_callbacks
-from lumberjack.targets import Classes, Numbers
+from lumberjack.released import released_by
+from lumberjack.targets import Classes, Numbers, Target
 
 __all__ = ["LumberjackClassifier", "LumberjackRegressor", "load"]
 
@@ -198,32 +196,27 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
             raise ValueError(f"leaf must be 'counts', 'majority' or 'exponential', got {self.leaf!r}")
         guarantee = self._plan(self.leaf, None if person_ids is None else "person")
         self._check_class_weight()
-        classes = None if self.classes is None else check_classes(self.classes)
-        if classes is not None and (problem := self._unknown_classes(classes)):
+        if self.classes is not None and (problem := self._unknown_classes(check_classes(self.classes))):
             raise ValueError(problem)
-        bits = Bits(seed_from(self.random_state))
-        X = read_table(X)
-        learned, domain, features, caveats = self._columns(X)
+        self._fit(X, y, person_ids, guarantee)
+        return self
+
+    def _read_target(self, y: Any, caveats: list[str]) -> tuple[Target, NDArray[np.int32]]:
+        classes = None if self.classes is None else check_classes(self.classes)
         if classes is not None and isinstance(y, list | tuple):
             # One by one, like rows: a stray value must not change how others are read.
             y = np.array(y, dtype=object)
-        labels = read_target(y)
-        known, target = encode_labels(labels, classes)
+        known, encoded = encode_labels(read_target(y), classes)
         if classes is None:
             caveats.append(CLASSES_INFERRED)
             if problem := self._unknown_classes(known):
                 warn(problem, UserWarning)
-        codes = encode_rows(domain, X)
-        check_lengths(len(codes), y=target)
-        codes, target = self._limit(codes, target, person_ids, bits, caveats)
-        learned |= self._train(codes, target, Classes(known, self.leaf), guarantee, bits, features)
-        learned |= {"domain_": domain, "classes_": known}
-        self._finish(guarantee, caveats, **learned)
-        return self
+        return Classes(known, self.leaf), encoded
 
     @property
-    def _target(self) -> Classes:
-        return Classes(self.classes_, self.guarantee_.leaf)
+    def classes_(self) -> NDArray[Any]:
+        """The labels, sorted."""
+        return self.released_.classes.labels
 
     def _check_class_weight(self) -> None:
         given = self.class_weight
@@ -240,16 +233,6 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
         unknown = [label for label in given if label not in classes.tolist()]
         return f"class_weight names labels that are not in classes: {unknown!r}" if unknown else ""
 
-    def _class_weights(self) -> Floats:
-        """Weights of the classes, from parameters and released counts alone."""
-        n_classes = len(self.classes_)
-        if self.class_weight is None:
-            return np.ones(n_classes)
-        if isinstance(self.class_weight, Mapping):
-            return np.array([float(self.class_weight.get(c, 1.0)) for c in self.classes_.tolist()])
-        total = np.maximum(self._target.totals(self.forest_), 1.0)
-        return np.asarray(total.sum() / (n_classes * total))
-
     def predict_proba(self, X: Any) -> Floats:
         """Probability of each class, shape (n_rows, n_classes).
 
@@ -262,11 +245,7 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
         >>> model.predict_proba(X).shape
         (10000, 3)
         """
-        check_is_fitted(self)
-        target = self._target
-        said = target.read(self._pool(target, X), self.forest_, self.calibration_)
-        said = said * self._class_weights()
-        return np.asarray(said / said.sum(axis=1, keepdims=True))
+        return released_by(self).chances(X, self.class_weight, effective_n_jobs(self.n_jobs))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Most probable class of each row.
@@ -280,8 +259,7 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
         >>> model.predict([[4.0, 3.0]])  # in the middle of the far blob
         array([2])
         """
-        check_is_fitted(self)
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        return np.asarray(released_by(self).classes.labels[self.predict_proba(X).argmax(axis=1)])
 
 
 class LumberjackRegressor(RegressorMixin, Base):  # type: ignore[misc]
@@ -359,34 +337,27 @@ class LumberjackRegressor(RegressorMixin, Base):  # type: ignore[misc]
         """
         refuse_unknown(fit_params)
         guarantee = self._plan("mean", None if person_ids is None else "person")
-        bounds = None if self.y_bounds is None else check_bounds(self.y_bounds)
-        bits = Bits(seed_from(self.random_state))
-        X = read_table(X)
-        learned, domain, features, caveats = self._columns(X)
-        if isinstance(y, list | tuple):
-            # One by one, like rows: a stray string must not change how other numbers are read.
-            y = np.array(y, dtype=object)
-        values = read_target(y)
-        try:
-            values = values.astype(np.float64)
-        except (TypeError, ValueError, OverflowError):
-            raise ValueError("y must hold numbers") from None
-        if not np.isfinite(values).all():
-            raise ValueError("Input y contains NaN or infinity.")
-        if bounds is None:
-            caveats.append(BOUNDS_INFERRED)
-        codes = encode_rows(domain, X)
-        check_lengths(len(codes), y=values)
-        if bounds is None:
-            bounds = float(values.min()), float(values.max())
-            if not np.isfinite(bounds[1] - bounds[0]):
-                raise ValueError("y spans too wide a range; give y_bounds")
-        target = Numbers(*bounds)
-        codes, encoded = self._limit(codes, target.encode(values), person_ids, bits, caveats)
-        learned |= self._train(codes, encoded, target, guarantee, bits, features)
-        learned |= {"domain_": domain, "targets_": target}
-        self._finish(guarantee, caveats, **learned)
+        if self.y_bounds is not None:
+            check_bounds(self.y_bounds)
+        self._fit(X, y, person_ids, guarantee)
         return self
+
+    def _read_target(self, y: Any, caveats: list[str]) -> tuple[Target, NDArray[np.int32]]:
+        values = read_numbers(y)
+        if self.y_bounds is not None:
+            target = Numbers(*check_bounds(self.y_bounds))
+        else:
+            caveats.append(BOUNDS_INFERRED)
+            low, high = (values.min(), values.max()) if len(values) else (0.0, 0.0)
+            target = Numbers(float(low), float(high))
+            if not np.isfinite(target.high - target.low):
+                raise ValueError("y spans too wide a range; give y_bounds")
+        return target, target.encode(values)
+
+    @property
+    def targets_(self) -> Numbers:
+        """The bounds of the target."""
+        return self.released_.numbers
 
     def predict(self, X: Any) -> Floats:
         """Mean target of each row's leaves, pooled over trees.
@@ -399,9 +370,7 @@ class LumberjackRegressor(RegressorMixin, Base):  # type: ignore[misc]
         >>> bool(low < 4), bool(high > 6)
         (True, True)
         """
-        check_is_fitted(self)
-        target: Numbers = self.targets_
-        return target.read(self._pool(target, X), self.forest_, self.calibration_)
+        return released_by(self).predict(X, effective_n_jobs(self.n_jobs))
 
 
 def load(path: str | os.PathLike[str]) -> LumberjackClassifier | LumberjackRegressor:
@@ -430,11 +399,10 @@ def load(path: str | os.PathLike[str]) -> LumberjackClassifier | LumberjackRegre
         raise ValueError(f"{path} has unknown parameters: {', '.join(unknown)}; update Lumberjack")
     model = kind(**stored.parameters)
     try:
-        model._weights(stored.learned["domain_"])
+        model._weights(stored.released.domain)
         if isinstance(model, LumberjackClassifier):
             model._check_class_weight()
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} is not a sound model file: {error}") from None
-    for name, value in stored.learned.items():
-        setattr(model, name, value)
+    model._keep(stored.released)
     return model

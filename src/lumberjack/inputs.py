@@ -30,6 +30,7 @@ __all__ = [
     "encode_labels",
     "encode_rows",
     "limit_rows",
+    "read_numbers",
     "read_people",
     "read_table",
     "read_target",
@@ -195,6 +196,21 @@ def read_target(y: Any) -> NDArray[Any]:
     if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[1] != 1):
         raise ValueError("y should be a 1d array")
     return np.asarray(column_or_1d(values, warn=True))
+
+
+def read_numbers(y: Any) -> NDArray[np.float64]:
+    """A target of numbers, each read by itself."""
+    if isinstance(y, list | tuple):
+        # One by one, like rows: a stray string must not change how other numbers are read.
+        y = np.array(y, dtype=object)
+    values = read_target(y)
+    try:
+        values = values.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError("y must hold numbers") from None
+    if not np.isfinite(values).all():
+        raise ValueError("Input y contains NaN or infinity.")
+    return values
 
 
 def check_classes(classes: Any) -> NDArray[Any]:

@@ -30,13 +30,12 @@ from lumberjack.guarantee import (
     NOT_PROVED,
     SUM_BOUND,
     Guarantee,
-    calibration_counts,
 )
 from lumberjack.inputs import check_bounds, check_classes
+from lumberjack.released import Fitted, Released, released_by
 from lumberjack.structure import Features
-from lumberjack.targets import Numbers
+from lumberjack.targets import Classes, Numbers, Target
 from lumberjack.tree import LEAF, Forest, Tree
-from lumberjack.voting import CURVE_BOUNDS, LINE_BOUNDS, UNBENT, unchanged
 
 __all__ = ["Stored", "pack", "read_model", "unpack"]
 
@@ -69,18 +68,17 @@ _BYTES_PER_TREE = 2000
 
 @dataclass(frozen=True)
 class Stored:
-    """What a model file says: which estimator, its parameters, and its fitted attributes."""
+    """What a model file says: which estimator, its parameters, and what it released."""
 
     kind: str
     parameters: dict[str, Any]
-    learned: dict[str, Any]
+    released: Released
 
 
-def pack(model: Any) -> bytes:
+def pack(model: Fitted) -> bytes:
     """Bytes of a fitted estimator: the same for the same model, whatever the machine or the time."""
-    forest: Forest = model.forest_
-    names = getattr(model, "feature_names_in_", None)
-    targets: Numbers | None = getattr(model, "targets_", None)
+    released = released_by(model)
+    forest, target = released.forest, released.target
     arrays = {
         "nodes": np.array([len(tree.feature) for tree in forest.trees]),
         **{
@@ -88,17 +86,17 @@ def pack(model: Any) -> bytes:
             for name, _ in TREE_FIELDS
         },
         "values": np.concatenate(forest.values),
-        "calibration": np.atleast_2d(model.calibration_),
+        "calibration": np.atleast_2d(released.calibration),
     }
     stored = {name: _narrow(array) for name, array in arrays.items()}
     header = {
-        "estimator": "classifier" if targets is None else "regressor",
+        "estimator": target.estimator,
         "parameters": _plain_parameters(model.get_params(deep=False)),
-        "guarantee": dataclasses.asdict(model.guarantee_),
-        "domain": model.domain_.to_dict(),
-        "columns": None if names is None else list(names),
-        "classes": _plain_classes(model.classes_) if targets is None else None,
-        "bounds": None if targets is None else [targets.low, targets.high],
+        "guarantee": dataclasses.asdict(released.guarantee),
+        "domain": released.domain.to_dict(),
+        "columns": None if released.columns is None else list(released.columns),
+        "classes": _plain_classes(target.labels) if isinstance(target, Classes) else None,
+        "bounds": [target.low, target.high] if isinstance(target, Numbers) else None,
         "arrays": [[name, array.dtype.str, list(array.shape)] for name, array in stored.items()],
     }
     text = _to_json(header)
@@ -307,22 +305,22 @@ def _restore(header: dict[str, Any], arrays: dict[str, NDArray[Any]], size: int)
     domain = Domain.from_dict(header["domain"])
     if domain.to_dict() != header["domain"]:
         raise ValueError("its domain is not spelled as it should be")
-    learned: dict[str, Any] = {"n_features_in_": len(domain), "domain_": domain, "guarantee_": guarantee}
-    if header["columns"] is not None:
-        if not isinstance(header["columns"], list) or sorted(header["columns"]) != sorted(domain):
+    columns = header["columns"]
+    if columns is not None:
+        if not isinstance(columns, list) or sorted(columns) != sorted(domain):
             raise ValueError("its columns are not those of its domain")
-        learned["feature_names_in_"] = np.array(header["columns"], dtype=object)
+        columns = tuple(columns)
+    target: Target
     if kind == "classifier":
-        learned["classes_"] = _restore_classes(header["classes"])
-        n_values = len(learned["classes_"])
+        target = Classes(_restore_classes(header["classes"]), guarantee.leaf)
     else:
-        learned["targets_"] = _restore_targets(header["bounds"])
-        n_values = 2
+        target = _restore_targets(header["bounds"])
     if header["classes" if kind == "regressor" else "bounds"] is not None:
         raise ValueError("its target is both a class and a number")
-    learned["forest_"] = _restore_forest(arrays, domain, guarantee, n_values, size)
-    learned["calibration_"] = _restore_calibration(arrays.get("calibration"), guarantee, n_values)
-    stored = Stored(kind, _restore_parameters(header["parameters"], domain, kind), learned)
+    forest = _restore_forest(arrays, domain, guarantee, target, size)
+    curves = _restore_calibration(arrays.get("calibration"), guarantee, target)
+    released = Released(guarantee, domain, columns, target, forest, curves)
+    stored = Stored(kind, _restore_parameters(header["parameters"], domain, kind), released)
     _refuse_contradictions(stored)
     return stored
 
@@ -421,9 +419,7 @@ def _refuse_contradictions(stored: Stored) -> None:
     A caveat that is due must be there. One more than that, which a later version may know, does no harm:
     it is kept and shown.
     """
-    given, learned = stored.parameters, stored.learned
-    promise: Guarantee = learned["guarantee_"]
-    domain: Domain = learned["domain_"]
+    given, promise, domain = stored.parameters, stored.released.guarantee, stored.released.domain
     labels, bounds, weights = (given.get(name) for name in ("classes", "y_bounds", "class_weight"))
 
     def rule(agrees: bool, broken: str) -> None:
@@ -446,15 +442,15 @@ def _refuse_contradictions(stored: Stored) -> None:
 
     due = {NOT_PROVED: promise.accounting == "paper", DOMAIN_INFERRED: domain.inferred}
     if stored.kind == "classifier":
-        known = learned["classes_"].tolist()
+        known = stored.released.classes.labels.tolist()
         same = labels is None or _check_labels(labels) == known
         rule(same, "its classes are not those of its parameters")
         weighed = set(weights) if isinstance(weights, dict) else set()
         rule(labels is None or weighed <= set(known), "class_weight has other classes")
         due[CLASSES_INFERRED] = labels is None
     else:
-        targets: Numbers = learned["targets_"]
-        same = bounds is None or check_bounds(bounds) == (targets.low, targets.high)
+        numbers = stored.released.numbers
+        same = bounds is None or check_bounds(bounds) == (numbers.low, numbers.high)
         rule(same, "its bounds are not those of its parameters")
         due[BOUNDS_INFERRED] = bounds is None
     for caveat, needed in due.items():
@@ -462,7 +458,7 @@ def _refuse_contradictions(stored: Stored) -> None:
 
 
 def _restore_forest(
-    arrays: dict[str, NDArray[Any]], domain: Domain, guarantee: Guarantee, n_values: int, size: int
+    arrays: dict[str, NDArray[Any]], domain: Domain, guarantee: Guarantee, target: Target, size: int
 ) -> Forest:
     nodes, values = arrays["nodes"], arrays["values"]
     lengths = {len(arrays[name]) for name, _ in TREE_FIELDS}
@@ -471,9 +467,10 @@ def _restore_forest(
         raise ValueError("its number of trees is not that of the guarantee")
     if lengths != {sum(nodes.tolist())}:
         raise ValueError("its trees are not as long as it says")
-    if values.shape != (int(np.sum(arrays["feature"] == LEAF)), n_values) or not _sensible(values):
+    shape = (int(np.sum(arrays["feature"] == LEAF)), target.n_values)
+    if values.shape != shape or not _sensible(values):
         raise ValueError("its leaves do not hold one proper value each")
-    if guarantee.leaf in ("majority", "exponential") and not _one_hot(values):
+    if target.holds == "labels" and not _one_hot(values):
         raise ValueError("its leaves do not hold one label each")
     fields = {name: _widen(name, arrays[name], np.dtype(kind)) for name, kind in TREE_FIELDS}
     values = values.astype(np.float64)
@@ -490,18 +487,18 @@ def _restore_forest(
 
 
 def _restore_calibration(
-    found: NDArray[Any] | None, guarantee: Guarantee, n_values: int
+    found: NDArray[Any] | None, guarantee: Guarantee, target: Target
 ) -> NDArray[np.float64]:
     """The curve of each class, or the line; files of version 1 have none."""
-    neutral = UNBENT[None] if guarantee.leaf == "mean" else unchanged(n_values)
+    neutral = np.atleast_2d(target.uncalibrated)
     curves = neutral if found is None else found.astype(np.float64)
-    calibrated = guarantee.guided_levels > 0 and calibration_counts(guarantee.leaf) > 0
+    calibrated = guarantee.guided_levels > 0 and target.has_sizes
     if curves.shape != neutral.shape or not (calibrated or np.array_equal(curves, neutral)):
         raise ValueError("its calibration is not that of the guarantee")
-    low, high = np.transpose(LINE_BOUNDS if guarantee.leaf == "mean" else CURVE_BOUNDS)
+    low, high = np.transpose(target.calibration_bounds)
     if not ((curves >= low) & (curves <= high)).all():  # also refuses NaN
         raise ValueError("its calibration makes no sense")
-    return curves[0] if guarantee.leaf == "mean" else curves
+    return curves.reshape(target.uncalibrated.shape)
 
 
 def _sensible(values: NDArray[Any]) -> bool:

@@ -9,17 +9,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from numpy.typing import NDArray
 
 from lumberjack.anatomy import depths
 from lumberjack.domain import Categorical, Kind, Numeric
 from lumberjack.export import tree_labels
 from lumberjack.guarantee import plan
+from lumberjack.released import Fitted, Released, released_by
 from lumberjack.report import describe
+from lumberjack.targets import Classes
 from lumberjack.tree import LEAF
 
 __all__ = ["plot_budget", "plot_importances", "plot_privacy_utility", "plot_regions", "plot_tree"]
 
+Floats = NDArray[np.float64]
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 _MARKERS = "os^DvPX*"
 
@@ -33,7 +36,7 @@ def _axes(ax: Any) -> Any:
 
 
 def plot_regions(
-    model: Any,
+    model: Fitted,
     features: tuple[str, str],
     *,
     fixed: dict[str, Any] | None = None,
@@ -73,8 +76,8 @@ def plot_regions(
     >>> plot_regions(model, ("x", "y"), resolution=50).get_xlabel()
     'x'
     """
-    check_is_fitted(model)
-    domain = model.domain_
+    released = released_by(model)
+    domain = released.domain
     for name in features:
         if name not in domain or not isinstance(domain[name], Numeric):
             raise ValueError(f"features must be two columns of the domain with numbers, got {name!r}")
@@ -82,10 +85,11 @@ def plot_regions(
     if unknown:
         raise ValueError(f"fixed must name the other columns of the domain, got {', '.join(unknown)}")
     ax = _axes(ax)
-    across, up = (np.linspace(domain[f].low, domain[f].high, resolution) for f in features)
+    ranges = [kind for name in features if isinstance(kind := domain[name], Numeric)]
+    across, up = (np.linspace(kind.low, kind.high, resolution) for kind in ranges)
     values = {name: (fixed or {}).get(name, _typical(domain[name])) for name in domain}
     grid = np.empty((resolution**2, len(domain)), dtype=object)
-    for j, name in enumerate(_column_order(model)):
+    for j, name in enumerate(released.names):
         grid[:, j] = values[name]
         if name == features[0]:
             grid[:, j] = np.tile(across, resolution)
@@ -93,20 +97,16 @@ def plot_regions(
             grid[:, j] = np.repeat(up, resolution)
     extent = (across[0], across[-1], up[0], up[-1])
     show = {"origin": "lower", "extent": extent, "aspect": "auto", "interpolation": "nearest"}
-    if hasattr(model, "classes_"):
-        _class_regions(ax, model, grid, resolution, show)
+    if isinstance(released.target, Classes):
+        said = released.chances(grid, getattr(model, "class_weight", None))
+        _class_regions(ax, released.target, said.reshape(resolution, resolution, -1), show)
     else:
-        image = ax.imshow(model.predict(grid).reshape(resolution, -1), cmap="cividis", **show)
+        image = ax.imshow(released.predict(grid).reshape(resolution, -1), cmap="cividis", **show)
         ax.figure.colorbar(image, ax=ax, label="prediction")
     if points is not None:
-        _draw_points(ax, model, features, *points)
+        _draw_points(ax, released, features, *points)
     ax.set(xlabel=features[0], ylabel=features[1])
     return ax
-
-
-def _column_order(model: Any) -> list[str]:
-    """Columns as an array must have them."""
-    return list(getattr(model, "feature_names_in_", model.domain_.names))
 
 
 def _typical(kind: Kind) -> Any:
@@ -116,31 +116,30 @@ def _typical(kind: Kind) -> Any:
     return np.datetime64(int(middle), "s").item() if kind.temporal else middle
 
 
-def _class_regions(ax: Any, model: Any, grid: Any, resolution: int, show: dict[str, Any]) -> None:
+def _class_regions(ax: Any, target: Classes, said: Floats, show: dict[str, Any]) -> None:
+    """Regions of the most probable class; ``said`` has shape (n_rows, n_columns, n_classes)."""
     from matplotlib.colors import to_rgb
     from matplotlib.patches import Patch
 
-    said = model.predict_proba(grid)
-    best, n_classes = said.argmax(axis=1), said.shape[1]
+    best, n_classes = said.argmax(axis=2), said.shape[2]
     palette = np.array([to_rgb(_COLOURS[c % len(_COLOURS)]) for c in range(n_classes)])
-    sure = (said.max(axis=1) - 1 / n_classes) / max(1 - 1 / n_classes, 1e-9)
-    strength = (0.25 + 0.6 * sure)[:, None]  # even a guess is tinted
-    colours = strength * palette[best] + (1 - strength)
-    ax.imshow(colours.reshape(resolution, -1, 3), **show)
+    sure = (said.max(axis=2) - 1 / n_classes) / max(1 - 1 / n_classes, 1e-9)
+    strength = (0.25 + 0.6 * sure)[..., None]  # even a guess is tinted
+    ax.imshow(strength * palette[best] + (1 - strength), **show)
     patches = [
-        Patch(color=0.85 * palette[c] + 0.15, label=str(label)) for c, label in enumerate(model.classes_)
+        Patch(color=0.85 * palette[c] + 0.15, label=str(label)) for c, label in enumerate(target.labels)
     ]
     ax.legend(handles=patches, loc="best")
 
 
-def _draw_points(ax: Any, model: Any, features: tuple[str, str], X: Any, y: Any) -> None:
-    names = _column_order(model)
+def _draw_points(ax: Any, released: Released, features: tuple[str, str], X: Any, y: Any) -> None:
+    names = released.names
     place = [X[f] if hasattr(X, "columns") else np.asarray(X)[:, names.index(f)] for f in features]
     place = [np.asarray(p) for p in place]
     y = np.asarray(y)
     edge = {"edgecolors": "black", "linewidths": 0.4, "s": 18}
-    if hasattr(model, "classes_"):
-        for c, label in enumerate(model.classes_):
+    if isinstance(released.target, Classes):
+        for c, label in enumerate(released.target.labels):
             here = y == label
             colour, marker = _COLOURS[c % len(_COLOURS)], _MARKERS[c % len(_MARKERS)]
             ax.scatter(place[0][here], place[1][here], c=colour, marker=marker, **edge)
@@ -208,7 +207,7 @@ def plot_privacy_utility(
     return ax
 
 
-def plot_importances(model: Any, *, most: int = 15, ax: Any = None) -> Any:
+def plot_importances(model: Fitted, *, most: int = 15, ax: Any = None) -> Any:
     """Draw how much of what the splits explain each column has, from released values.
 
     Parameters
@@ -232,7 +231,6 @@ def plot_importances(model: Any, *, most: int = 15, ax: Any = None) -> Any:
     >>> sorted(label.get_text() for label in plot_importances(model).get_yticklabels())
     ['x', 'y']
     """
-    check_is_fitted(model)
     parts = describe(model).importance[:most][::-1]
     ax = _axes(ax)
     bars = ax.barh([part.name for part in parts], [part.share for part in parts], color=_COLOURS[0])
@@ -243,7 +241,7 @@ def plot_importances(model: Any, *, most: int = 15, ax: Any = None) -> Any:
     return ax
 
 
-def plot_budget(model: Any, *, ax: Any = None) -> Any:
+def plot_budget(model: Fitted, *, ax: Any = None) -> Any:
     """Draw where the budget went, and what delta consists of.
 
     Parameters
@@ -265,7 +263,6 @@ def plot_budget(model: Any, *, ax: Any = None) -> Any:
     >>> [label.get_text() for label in plot_budget(model).get_yticklabels()]
     ['budget', 'delta']
     """
-    check_is_fitted(model)
     report = describe(model)
     ax = _axes(ax)
     colours = iter(_COLOURS)
@@ -285,7 +282,7 @@ def plot_budget(model: Any, *, ax: Any = None) -> Any:
     return ax
 
 
-def plot_tree(model: Any, tree: int = 0, *, max_depth: int = 3, ax: Any = None) -> Any:
+def plot_tree(model: Fitted, tree: int = 0, *, max_depth: int = 3, ax: Any = None) -> Any:
     """Draw one tree down to some depth: left is yes, right is no; what leaves hold is noisy.
 
     Parameters

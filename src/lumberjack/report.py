@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lumberjack.accounting import cutoff_delta, gdp_mu
-from lumberjack.anatomy import Values, depths, importances, leaf_sizes, learned_nothing
+from lumberjack.anatomy import depths
 from lumberjack.domain import Domain, Numeric
 from lumberjack.guarantee import Guarantee
-from lumberjack.tree import Forest
+from lumberjack.released import Fitted, released_by
+from lumberjack.targets import Classes
 
 __all__ = [
     "CONTROL",
@@ -25,7 +25,6 @@ __all__ = [
     "Part",
     "Report",
     "describe",
-    "importance_of",
 ]
 
 # A name in a stranger's file must not steer a terminal, nor turn the text around it: control characters,
@@ -287,52 +286,31 @@ class Description:
         }
 
 
-def describe(model: Any, fingerprint: str | None = None) -> Description:
+def describe(model: Fitted, fingerprint: str | None = None) -> Description:
     """Gather what there is to say about a fitted estimator."""
-    g: Guarantee = model.guarantee_
-    forest: Forest = model.forest_
-    regression = g.leaf == "mean"
-    leaf_noise, _ = _noise(g)
-    shares = importance_of(forest, g)
-    ranked = sorted(zip(model.domain_, shares.tolist(), strict=True), key=lambda pair: -pair[1])
-    sizes = leaf_sizes(forest, _kind(g))
-    n_values = 1 if regression else forest.values[0].shape[1]
-    if regression:
-        target = f"number from {model.targets_.low:,.10g} to {model.targets_.high:,.10g}"
-    else:
-        target = "one of " + ", ".join(map(str, model.classes_.tolist()))
+    released = released_by(model)
+    g, forest = released.guarantee, released.forest
+    ranked = sorted(released.importances().items(), key=lambda pair: -pair[1])
+    sizes = released.leaf_sizes()
+    leaf_noise, _ = released.target.noise(g)
+    # A size is one noisy count, or the sum of one for each class.
+    counted = len(released.classes.labels) if isinstance(released.target, Classes) else 1
     return Description(
         guarantee=g,
         recomputed=g.verify(),
-        estimator="regressor" if regression else "classifier",
-        target=target,
-        domain=model.domain_,
+        estimator=released.target.estimator,
+        target=released.target.words(),
+        domain=released.domain,
         budget=_budget(g),
         failure=_failure(g),
         importance=tuple(Part(name, share) for name, share in ranked),
         deepest=tuple(int(depths(tree).max()) for tree in forest.trees),
         leaves=tuple(tree.n_leaves for tree in forest.trees),
         sizes=None if sizes is None else tuple(sizes.tolist()),
-        size_noise=leaf_noise * math.sqrt(n_values),
-        learned_nothing=learned_nothing(forest),
+        size_noise=leaf_noise * math.sqrt(counted),
+        learned_nothing=released.learned_nothing,
         fingerprint=fingerprint,
     )
-
-
-def importance_of(forest: Forest, g: Guarantee) -> NDArray[np.float64]:
-    """Share of each column in what a forest's splits explain: see ``anatomy.importances``."""
-    kind = _kind(g)
-    return importances(forest, kind, (0.0, 0.0) if kind == "labels" else _noise(g))
-
-
-def _kind(g: Guarantee) -> Values:
-    return "sums" if g.leaf == "mean" else "counts" if g.leaf == "counts" else "labels"
-
-
-def _noise(g: Guarantee) -> tuple[float, float]:
-    """Noise of counts and of sums. A file may claim what makes no sense: the verdict will say so."""
-    leaf, sums = (min(max(float(v or 0), 0.0), 1e100) for v in (g.leaf_noise, g.sum_noise))
-    return leaf, sums
 
 
 def _budget(g: Guarantee) -> tuple[Part, ...]:

@@ -5,14 +5,15 @@ prediction (``voting``) reads.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lumberjack.anatomy import Values
 from lumberjack.domain import Codes
 from lumberjack.growing import Growing
-from lumberjack.guarantee import SUM_BOUND, Guarantee
+from lumberjack.guarantee import SUM_BOUND, Guarantee, Leaf
 from lumberjack.guided import Gini, Variance
 from lumberjack.kernels import kernel
 from lumberjack.noise import (
@@ -26,6 +27,8 @@ from lumberjack.noise import (
 )
 from lumberjack.tree import Forest
 from lumberjack.voting import (
+    CURVE_BOUNDS,
+    LINE_BOUNDS,
     UNBENT,
     bin_means,
     bin_odds,
@@ -66,7 +69,7 @@ class Classes:
     """
 
     labels: NDArray[Any]
-    leaf: Literal["counts", "majority", "exponential"] = "counts"
+    leaf: Leaf = "counts"
 
     @property
     def score(self) -> Gini:
@@ -111,6 +114,38 @@ class Classes:
         """The curve of each class, from such a histogram with noise."""
         return calibrate_odds(released, (guarantee.leaf_noise or 0.0) / precision)
 
+    estimator: ClassVar = "classifier"
+    calibration_bounds: ClassVar = CURVE_BOUNDS
+
+    @property
+    def n_values(self) -> int:
+        """How many values a leaf has."""
+        return len(self.labels)
+
+    @property
+    def holds(self) -> Values:
+        """What a leaf's values are."""
+        return "counts" if self.has_sizes else "labels"
+
+    def noise(self, guarantee: Guarantee) -> tuple[float, float]:
+        """Noise of a leaf's counts, and of its sums."""
+        return (_possible(guarantee.leaf_noise), 0.0) if self.has_sizes else (0.0, 0.0)
+
+    def sizes(self, values: Floats) -> Floats:
+        """Rows of each leaf as far as they were released, at least one, shape (n_leaves,)."""
+        return np.maximum(values.sum(axis=1), 1.0) if self.has_sizes else np.ones(len(values))
+
+    def show(self, values: Floats) -> str:
+        """What one leaf holds, for people."""
+        if not self.has_sizes:
+            return str(self.labels.tolist()[int(values.argmax())])
+        each = zip(self.labels.tolist(), values.tolist(), strict=True)
+        return ", ".join(f"{label}: {count:.0f}" for label, count in each)
+
+    def words(self) -> str:
+        """What is predicted, for people."""
+        return "one of " + ", ".join(map(str, self.labels.tolist()))
+
     @property
     def uncalibrated(self) -> Floats:
         """Curves that leave chances as they are."""
@@ -123,14 +158,16 @@ class Classes:
 
     def read(self, pooled: Floats, forest: Forest, curves: Floats) -> Floats:
         """Class probabilities from what leaves say, added up over trees, shape (n, n_classes)."""
-        n_trees = len(forest.trees)
         if self.has_sizes:
-            return read_odds(pooled / n_trees, curves)
-        # Leaf majorities lean towards the frequent class, so a tie speaks for the rare one.
+            return read_odds(pooled / len(forest.trees), curves)
+        said = pooled + self.ties(forest)
+        return np.asarray(said / said.sum(axis=1, keepdims=True))
+
+    def ties(self, forest: Forest) -> Floats:
+        """Votes that settle a tie: leaf majorities lean towards the frequent class, so for the rare."""
         prior = np.maximum(self.totals(forest), 1.0)
         tie = (1 - prior / prior.sum()) / max(len(prior) - 1, 1)
-        said = pooled + 1e-3 * n_trees * tie
-        return np.asarray(said / said.sum(axis=1, keepdims=True))
+        return np.asarray(1e-3 * len(forest.trees) * tie)
 
     def totals(self, forest: Forest) -> Floats:
         """Noisy counts (or votes) of each class over all leaves and trees."""
@@ -209,6 +246,28 @@ class Numbers:
         """The line, slope and intercept, from such a histogram with noise."""
         return calibrate_means(released, self._noise(guarantee, precision))
 
+    estimator: ClassVar = "regressor"
+    calibration_bounds: ClassVar = LINE_BOUNDS
+    n_values: ClassVar = 2
+    holds: ClassVar[Values] = "sums"
+
+    def noise(self, guarantee: Guarantee) -> tuple[float, float]:
+        """Noise of a leaf's counts, and of its sums."""
+        return _possible(guarantee.leaf_noise), _possible(guarantee.sum_noise)
+
+    def sizes(self, values: Floats) -> Floats:
+        """Noisy rows of each leaf, at least one, shape (n_leaves,)."""
+        return np.maximum(values[:, 0], 1.0)
+
+    def show(self, values: Floats) -> str:
+        """What one leaf holds, for people."""
+        mean = self.decode(values[1:] / max(values[0], 1.0))[0]
+        return f"mean {mean:.6g} of {values[0]:.0f} rows"
+
+    def words(self) -> str:
+        """What is predicted, for people."""
+        return f"number from {self.low:,.10g} to {self.high:,.10g}"
+
     @property
     def uncalibrated(self) -> Floats:
         """A line that leaves numbers as they are."""
@@ -226,6 +285,11 @@ class Numbers:
 
 
 Target = Classes | Numbers
+
+
+def _possible(noise: float | None) -> float:
+    """A file may claim what makes no sense: the verdict on its guarantee will say so."""
+    return min(max(float(noise or 0), 0.0), 1e100)
 
 
 class Votes(NamedTuple):

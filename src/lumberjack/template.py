@@ -103,7 +103,7 @@ def infer(table: Table, names: list[str], target: str | None, progress: Progress
         if name == target and len(distinct) <= 20:
             columns[name] = Domain.categorical(sorted(distinct, key=lambda v: (isinstance(v, str), v)))
         else:
-            columns[name] = Domain._infer(pa.table({name: pa.array(items)}))[0][name]
+            columns[name] = Domain.read_off(pa.table({name: pa.array(items)}))[0][name]
     domain = Domain(columns)
     domain.inferred = True
     return domain

@@ -1,0 +1,141 @@
+"""What a fit releases: public facts, noisy trees and the guarantee. It predicts, and all others read it.
+
+In: what ``training`` returns. Out: predictions, importances. Nothing else of the data is kept anywhere.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from lumberjack.anatomy import importances, leaf_sizes, learned_nothing
+from lumberjack.domain import Codes, Domain, columns_of
+from lumberjack.guarantee import Guarantee
+from lumberjack.inputs import check_names, read_table
+from lumberjack.targets import Classes, Numbers, Target
+from lumberjack.tree import Forest
+
+__all__ = ["Fitted", "Released", "released_by"]
+
+Floats = NDArray[np.float64]
+
+
+class Fitted(Protocol):
+    """A fitted estimator."""
+
+    released_: "Released"
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters."""
+
+
+def released_by(model: Fitted) -> "Released":
+    """What a fitted estimator holds."""
+    check_is_fitted(model)
+    return model.released_
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """All that a fit releases.
+
+    Attributes
+    ----------
+    guarantee : Guarantee
+        The promise, every number behind it, and its caveats.
+    domain : Domain
+        Columns, with what is public about them.
+    columns : tuple of str or None
+        Their order in ``fit``'s table; None where it had no names.
+    target : Classes or Numbers
+    forest : Forest
+    calibration : ndarray
+        How pooled votes are read (``voting``).
+    """
+
+    guarantee: Guarantee
+    domain: Domain
+    columns: tuple[str, ...] | None
+    target: Target
+    forest: Forest
+    calibration: Floats
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Columns in the order of ``fit``'s table."""
+        return tuple(self.domain) if self.columns is None else self.columns
+
+    @property
+    def classes(self) -> Classes:
+        """The target of a classifier."""
+        if not isinstance(self.target, Classes):
+            raise TypeError("this model predicts a number and has no classes")
+        return self.target
+
+    @property
+    def numbers(self) -> Numbers:
+        """The target of a regressor."""
+        if not isinstance(self.target, Numbers):
+            raise TypeError("this model predicts a class and has no bounds")
+        return self.target
+
+    @property
+    def learned_nothing(self) -> bool:
+        """Whether all rows get the same prediction."""
+        return learned_nothing(self.forest)
+
+    def encode(self, X: Any) -> Codes:
+        """Codes of a table to predict for, its columns matched to those of ``fit``."""
+        X = read_table(X)
+        names, columns = columns_of(X)
+        if names is None and len(columns) != len(self.domain):
+            raise ValueError(
+                f"X has {len(columns)} features, but Lumberjack{self.target.estimator.capitalize()} is "
+                f"expecting {len(self.domain)} features as input"
+            )
+        if names is not None and self.columns is not None:
+            check_names(names, list(self.columns))
+        elif self.columns is not None:  # an array has the columns in the order of the frame in fit
+            X = X[:, [self.columns.index(name) for name in self.domain]]
+        return self.domain.encode(X)
+
+    def apply(self, X: Any, n_threads: int = 1) -> NDArray[np.int32]:
+        """Leaf of each row in each tree, shape (n_rows, n_trees)."""
+        return self.forest.apply(self.encode(X), n_threads)
+
+    def say(self) -> list[Floats]:
+        """What each leaf says: adding it up over trees is all that prediction does."""
+        return self.target.say(self.forest, self.guarantee)
+
+    def predict(self, X: Any, n_threads: int = 1) -> Floats:
+        """Class probabilities, shape (n_rows, n_classes), or numbers, shape (n_rows,)."""
+        pooled = self.forest.pool(self.say(), self.encode(X), n_threads)
+        return self.target.read(pooled, self.forest, self.calibration)
+
+    def chances(self, X: Any, class_weight: Any = None, n_threads: int = 1) -> Floats:
+        """Class probabilities, weighted, shape (n_rows, n_classes)."""
+        said = self.predict(X, n_threads) * self.class_weights(class_weight)
+        return np.asarray(said / said.sum(axis=1, keepdims=True))
+
+    def class_weights(self, given: Mapping[Any, float] | str | None) -> Floats:
+        """Weights of the classes, from a parameter and released counts alone."""
+        labels = self.classes.labels
+        if given is None:
+            return np.ones(len(labels))
+        if isinstance(given, Mapping):
+            return np.array([float(given.get(c, 1.0)) for c in labels.tolist()])
+        total = np.maximum(self.classes.totals(self.forest), 1.0)
+        return np.asarray(total.sum() / (len(labels) * total))
+
+    def leaf_sizes(self) -> Floats | None:
+        """Noisy rows of all leaves; None where leaves release labels only."""
+        return leaf_sizes(self.forest, self.target.holds)
+
+    def importances(self) -> dict[str, float]:
+        """Share of each column in what the splits explain, by name."""
+        noise = self.target.noise(self.guarantee)
+        shares = importances(self.forest, self.target.holds, noise)
+        return dict(zip(self.domain, shares.tolist(), strict=True))
