@@ -566,7 +566,7 @@ def test_mistakes_end_in_one_clear_line_and_no_file(run, folder, line, why):
     [
         ("", "empty"),
         ("age,city,back\n", "has no rows"),
-        ("age,city,age\n1,Bonn,2\n", "two columns named 'age'"),
+        ("age,city,age\n1,Bonn,2\n", "columns 1 and 3 have the same name"),
         ("age,city,back\n1,Bonn,yes\n2,secret\n", "more or fewer fields"),
         ("age,city,back\n1,Bonn,yes\nsecret,Bonn,no\n", "column 'age' must hold numbers"),
         ("age,city,back\n1,Bonn,yes\n2,Kiel,secret\n", "not among the classes"),
@@ -640,6 +640,7 @@ def test_how_commands_end(error, code, said, capsys):
 def test_without_the_extra_one_line_says_how_to_get_it(monkeypatch, capsys):
     from lumberjack import __main__
 
+    monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.setitem(sys.modules, "lumberjack.cli", None)
     with pytest.raises(SystemExit) as left:
         __main__.main()

@@ -10,7 +10,6 @@ import datetime as dt
 import io
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -96,9 +95,10 @@ class Table:
     def names(self) -> list[str]:
         """Column names: the schema, and no row."""
         names = list(self._parquet().schema_arrow.names) if self.is_parquet else self._header()
-        twice = [name for name, times in Counter(names).items() if times > 1]
-        if twice:
-            raise ValueError(f"{self.path} has two columns named {quote(twice[0])}")
+        place: dict[str, int] = {}
+        for i, name in enumerate(names):  # by their places: without a header the names would be data
+            if (first := place.setdefault(name, i)) < i:
+                raise ValueError(f"{self.path}: columns {first + 1} and {i + 1} have the same name")
         return names
 
     def _header(self) -> list[str]:
@@ -143,7 +143,9 @@ class Table:
         self.check_columns([*numbers, *values])
         for name in values:
             if pa.types.is_nested(kind := self.type_of(name)):
-                problem = f"is nested ({quote(str(kind))}), and only single values can be read"
+                problem = (
+                    f"is nested ({str(kind).partition('<')[0]}), and only single values can be read"
+                )
                 raise ValueError(f"{self.path}: column {quote(name)} {problem}")
         source = self._parquet_batches if self.is_parquet else self._csv_batches
         done = progress or (lambda _: None)
