@@ -28,6 +28,7 @@ from lumberjack.console import (
     print_rows,
     released,
     remarks,
+    result,
     run,
     say,
     show,
@@ -73,7 +74,9 @@ def main(arguments: list[str] | None = None) -> int:
         # Not app(): it decides itself how Ctrl-C and a reader that has gone end.
         program = typer.main.get_command(app)
         given = sys.argv[1:] if arguments is None else list(arguments)
-        with program.make_context("lumberjack", given) as context:
+        with result():  # --help writes there
+            context = program.make_context("lumberjack", given)
+        with context:
             program.invoke(context)
 
     return run(command)
