@@ -325,7 +325,7 @@ def test_training_ends_with_what_was_released(run, folder, tmp_path):
 
 
 def test_a_model_that_learned_nothing_says_so(run, folder, tmp_path):
-    people(30).to_csv(tmp_path / "few.csv", index=False)
+    people(5).to_csv(tmp_path / "few.csv", index=False)  # 5 rows pass a threshold with less than delta
     line = train_options(folder, tmp_path / "few.csv")
     code, out, _ = run(" ".join(line), "-o", tmp_path / "m")
     assert code == 0
@@ -753,6 +753,15 @@ def test_a_long_field_does_not_hide_where_a_row_is_bad(run, folder, tmp_path):
     assert code == 2
     assert "more or fewer fields than the header, line 3" in err
     assert csv.field_size_limit() == before
+
+
+def test_a_file_is_not_damaged_because_memory_ran_out(run, monkeypatch):
+    def full(*_, **__):
+        raise pa.ArrowMemoryError("malloc of size 640 failed")
+
+    monkeypatch.setattr(tables.pq, "ParquetFile", full)
+    code, _, err = run("predict model.lumberjack people.parquet")
+    assert (code, err) == (3, "Error: not enough memory\n")
 
 
 def test_long_names_are_cut(run, tmp_path):
