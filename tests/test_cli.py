@@ -19,6 +19,7 @@ from sklearn.metrics import roc_auc_score
 
 from lumberjack import Domain, cli, console, load, plan, tables
 from lumberjack.guarantee import CLASSES_INFERRED, DOMAIN_INFERRED, NOT_ENFORCED
+from lumberjack.report import NOTHING
 
 DOMAIN = Domain(
     {"age": (0, 100), "city": Domain.categorical(["Bonn", "Kiel"], missing=True), "back": ["no", "yes"]}
@@ -320,7 +321,7 @@ def test_training_ends_with_what_was_released(run, folder, tmp_path):
     assert last.startswith(f"Released: 4 trees with {leaves:,} leaves in all, up to ")
     assert "recomputed  delta = " in out
     assert "theorem" not in out
-    assert "NOTHING" not in out
+    assert NOTHING not in out
     assert f"{leaves:,} leaves" in run("inspect", tmp_path / "m")[1]
 
 
@@ -330,7 +331,7 @@ def test_a_model_that_learned_nothing_says_so(run, folder, tmp_path):
     code, out, _ = run(" ".join(line), "-o", tmp_path / "m")
     assert code == 0
     assert "Released: 4 trees with 4 leaves in all, up to 0 levels deep" in out
-    assert "The model learned NOTHING" in out
+    assert NOTHING in out
     assert f"at least {plan(4, 1e-6, 4, 30).suggested_rows:,}" in out
     code, out, _ = run(" ".join(line), "-o", tmp_path / "n", "--json")
     expected = {"trees": 4, "leaves": 4, "depth": 0, "learned_nothing": True}

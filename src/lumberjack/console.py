@@ -64,7 +64,7 @@ _NOUNS = {"trees": "tree", "leaves": "leaf"}
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        raise
+        raise  # what Rich is handling; by itself it would end the program
 
 
 def _console(stderr: bool = False) -> Console:

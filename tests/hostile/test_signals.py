@@ -53,7 +53,7 @@ def test_signals_at_random_moments(work, tmp_path, number):
     folder = tmp_path / "out"
     folder.mkdir()
     head, *rows = (work.folder / "data.csv").read_text().splitlines(keepends=True)
-    (tmp_path / "long.csv").write_text(head + "".join(rows * 40))
+    (tmp_path / "long.csv").write_text(head + "".join(rows * 25))
     rng = random.Random(int(number))
     codes = []
     for line in lines(work, folder):
@@ -65,7 +65,7 @@ def test_signals_at_random_moments(work, tmp_path, number):
             took = time.monotonic() - began
         (whole,) = folder.iterdir()
         size = whole.stat().st_size
-        for _ in range(work.rounds // 10 or 5):
+        for _ in range(work.rounds // 10 or 4):
             whole.unlink(missing_ok=True)
             process = start(line)
             process.join(rng.uniform(0, took))
