@@ -756,6 +756,17 @@ def test_a_long_field_does_not_hide_where_a_row_is_bad(run, folder, tmp_path):
     assert csv.field_size_limit() == before
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
+@pytest.mark.parametrize("name", [b"\xff.csv", b"\xff.parquet"])
+def test_names_of_files_need_not_be_text(run, folder, tmp_path, name):
+    data, out = tmp_path / os.fsdecode(name), tmp_path / os.fsdecode(b"out-" + name)
+    data.write_bytes((folder / f"people{data.suffix}").read_bytes())
+    assert run("predict model.lumberjack", data, "-o", out)[0] == 0
+    code, _, err = run("predict model.lumberjack", data, "-o", out)
+    assert code == 2
+    assert "exists already" in err
+
+
 def test_a_file_is_not_damaged_because_memory_ran_out(run, monkeypatch):
     def full(*_, **__):
         raise pa.ArrowMemoryError("malloc of size 640 failed")

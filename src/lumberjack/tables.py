@@ -9,6 +9,7 @@ import csv
 import datetime as dt
 import io
 import math
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -157,7 +158,10 @@ class Table:
 
     def _parquet(self) -> Any:
         with self._arrow("is not a Parquet file"):
-            return pq.ParquetFile(self.path)
+            return pq.ParquetFile(self._open())
+
+    def _open(self) -> pa.OSFile:
+        return pa.OSFile(os.fsencode(self.path))  # as text Arrow takes UTF-8 only
 
     @contextmanager
     def _arrow(self, problem: str) -> Iterator[None]:
@@ -192,7 +196,7 @@ class Table:
         types = {name: pa.float64() if name in numbers else pa.string() for name in names}
         size = max(self.path.stat().st_size, 1)
         # Arrow reads ahead in threads of its own; a Python file would be called after its end.
-        with pa.OSFile(str(self.path)) as file:
+        with self._open() as file:
             try:
                 reader = arrow_csv.open_csv(
                     file,

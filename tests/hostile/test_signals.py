@@ -65,7 +65,7 @@ def test_signals_at_random_moments(work, tmp_path, number):
             took = time.monotonic() - began
         (whole,) = folder.iterdir()
         size = whole.stat().st_size
-        for _ in range(work.rounds // 10 or 4):
+        for _ in range(work.rounds // 10 or 3):
             whole.unlink(missing_ok=True)
             process = start(line)
             process.join(rng.uniform(0, took))
