@@ -58,7 +58,8 @@ def test_closed_and_full_streams(work, command, streams, code, said):
         assert (work.folder / "new.csv").read_text().count("\n") == 401  # and nothing else is in it
 
 
-def test_a_reader_that_has_gone(work):
-    line = f"{PROGRAM} predict model.lumberjack data.csv --proba | true; echo ${{PIPESTATUS[0]}}"
+@pytest.mark.parametrize("command", ["predict model.lumberjack data.csv", "inspect model.lumberjack"])
+def test_a_reader_that_has_gone(work, command):
+    line = f"{PROGRAM} {command} | true; echo ${{PIPESTATUS[0]}}"
     done = shell(line, work)
     assert (done.stdout, done.stderr) == ("141\n", "")
