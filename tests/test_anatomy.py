@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import make_classification, make_regression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from lumberjack.anatomy import check_tree, depths, importances, leaf_sizes
+from lumberjack.anatomy import check_tree, depths, importances, leaf_sizes, learned_nothing
 from lumberjack.tree import Forest, Tree
 
 
@@ -90,6 +90,17 @@ def test_noisy_importances_are_close_to_the_exact_ones(classified):
     found = importances(Forest(forest.trees * 50, noisy, forest.categorical), "counts", (sigma, sigma))
     assert np.abs(found - fitted.feature_importances_).sum() < 0.1
     assert found.sum() == pytest.approx(1)
+
+
+def test_a_forest_of_stumps_learned_nothing():
+    X, y = make_classification(60, random_state=0)
+    trees = [
+        from_sklearn(DecisionTreeClassifier(max_depth=d).fit(X, labels), lambda _: [1.0])[0]
+        for d, labels in ((1, y * 0), (2, y * 0), (1, y))
+    ]
+    values, kinds = [np.ones((tree.n_leaves, 1)) for tree in trees], np.zeros(20, bool)
+    assert learned_nothing(Forest(trees[:2], values[:2], kinds))
+    assert not learned_nothing(Forest(trees, values, kinds))
 
 
 def test_a_stump_has_no_importances():

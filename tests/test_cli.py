@@ -11,12 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from hostile import models as fuzz_models
 from sklearn.metrics import roc_auc_score
 
 from lumberjack import Domain, cli, console, load, plan, tables
 from lumberjack.guarantee import CLASSES_INFERRED, DOMAIN_INFERRED, NOT_ENFORCED
+from lumberjack.report import NOTHING
 
 DOMAIN = Domain(
     {"age": (0, 100), "city": Domain.categorical(["Bonn", "Kiel"], missing=True), "back": ["no", "yes"]}
@@ -48,6 +51,13 @@ def folder(tmp_path_factory):
     people(seed=1).to_csv(here / "others.csv", index=False)
     DOMAIN.to_json(here / "domain.json")
     assert cli.main([*train_options(here), "-o", str(here / "model.lumberjack")]) == 0
+    (here / "linked").write_bytes(b"")
+    os.link(here / "linked", here / "its other name")
+    os.mkfifo(here / "pipe")
+    whole = (here / "people.parquet").read_bytes()
+    (here / "foot.parquet").write_bytes(
+        whole[:-200] + bytes(b ^ 0x5A for b in whole[-200:-8]) + whole[-8:]
+    )
     return here
 
 
@@ -141,7 +151,7 @@ def test_a_domain_template_reads_no_row(run, tmp_path):
     data.write_bytes(b"age,city\n" + bytes(range(256)))  # rows that nobody could read
     code, _, err = run("domain", data, "-o", tmp_path / "d.json", "--no-ask")
     assert code == 0
-    assert "filled in: age, city" in err
+    assert "filled in: 'age', 'city'" in err
     columns = json.loads((tmp_path / "d.json").read_text())["columns"]
     assert [c["name"] for c in columns] == ["age", "city"]
     with pytest.raises(ValueError, match="'age' needs a type"):
@@ -242,7 +252,7 @@ def test_training_gives_a_model_without_caveats(run, folder, tmp_path, data):
 def test_remarks_name_unused_columns_and_never_rows(run, folder, tmp_path):
     code, out, err = run(" ".join(train_options(folder)), "-o", tmp_path / "m")
     assert code == 0
-    assert "Not used, as they are not in the domain: id" in err
+    assert "Not used, as they are not in the domain: 'id'" in err
     assert "3000" not in out + err
     assert "3,000" not in out + err
 
@@ -301,6 +311,49 @@ def test_labels_that_nobody_declared_are_inferred_with_a_caveat(run, tmp_path, l
     assert set(load(tmp_path / "m").classes_.tolist()) == {v if text else meant[v] for v in labels}
 
 
+def test_training_ends_with_what_was_released(run, folder, tmp_path):
+    _, out, _ = run(" ".join(train_options(folder)), "-o", tmp_path / "m")
+    forest = load(tmp_path / "m").forest_
+    leaves = sum(tree.n_leaves for tree in forest.trees)
+    assert leaves > 8
+    first, *_, last = out.splitlines()
+    assert first == "(4, 1e-06)-differential privacy, add/remove a row"
+    assert last.startswith(f"Released: 4 trees with {leaves:,} leaves in all, up to ")
+    assert "recomputed  delta = " in out
+    assert "theorem" not in out
+    assert NOTHING not in out
+    assert f"{leaves:,} leaves" in run("inspect", tmp_path / "m")[1]
+
+
+def test_a_model_that_learned_nothing_says_so(run, folder, tmp_path):
+    people(5).to_csv(tmp_path / "few.csv", index=False)  # 5 rows pass a threshold with less than delta
+    line = train_options(folder, tmp_path / "few.csv")
+    code, out, _ = run(" ".join(line), "-o", tmp_path / "m")
+    assert code == 0
+    assert "Released: 4 trees with 4 leaves in all, up to 0 levels deep" in out
+    assert NOTHING in out
+    assert f"at least {plan(4, 1e-6, 4, 30).suggested_rows:,}" in out
+    code, out, _ = run(" ".join(line), "-o", tmp_path / "n", "--json")
+    expected = {"trees": 4, "leaves": 4, "depth": 0, "learned_nothing": True}
+    assert json.loads(out)["released"] == expected
+
+
+@pytest.mark.parametrize("missing", ["", "NA", "NaN", "null", " None ", None, float("nan")])
+def test_rows_without_a_person_are_refused(run, folder, tmp_path, missing):
+    """They would be one person, and all but a few of their rows dropped."""
+    frame = people(200).assign(id=7.5 if isinstance(missing, float) else "p")
+    frame["id"] = frame["id"].astype(object if missing is None else frame["id"].dtype)
+    frame.loc[[3, 5], "id"] = missing
+    files = ["p.parquet"] if missing is None or missing != missing else ["p.parquet", "p.csv"]
+    pa.parquet.write_table(pa.Table.from_pandas(frame, preserve_index=False), tmp_path / "p.parquet")
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    for name in files:
+        line = train_options(folder, tmp_path / name)
+        code, _, err = run(" ".join(line), "-o", tmp_path / "m", "--person", "id")
+        assert code == 2
+        assert "the column of persons, 'id', has missing values" in err
+
+
 # Tables, chunk by chunk
 
 
@@ -356,6 +409,24 @@ def test_csv_and_parquet_and_frames_are_encoded_alike(tmp_path, monkeypatch):
             assert len(seen) > (5 if block else 0)
 
 
+def test_blank_lines_need_no_room(tmp_path):
+    import tracemalloc
+
+    domain = Domain({f"c{i}": (0, 1) for i in range(50)})
+    head = ",".join(domain.names)
+    row = ",".join(["0.5"] * 50)
+    (tmp_path / "t.csv").write_text(f"{head}\n" + f"{row}\n" * 9 + "\n" * 1_000_000 + f"{row}\n")
+    tracemalloc.start()
+    try:
+        found, _ = tables.read(tables.Table(tmp_path / "t.csv"), domain, {})
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found.codes.shape == (10, 50)
+    assert found.codes.base is None  # no view of something larger
+    assert peak < 2**22  # 200 MB, if each line had room for a row
+
+
 def test_text_of_a_csv_file_is_never_all_in_memory(tmp_path, monkeypatch):
     """Arrow holds some chunks that it read ahead, and Python the codes and one chunk."""
     import tracemalloc
@@ -408,6 +479,56 @@ def test_predictions_are_those_of_the_library(run, folder, tmp_path):
     assert run("predict model.lumberjack others.csv --force -o", tmp_path / "p.csv")[0] == 0
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("data", ["none.csv", "none.parquet"])
+def test_no_rows_give_a_table_without_rows(run, tmp_path, data, ending):
+    frame = people().drop(columns="back")[:0]
+    frame.to_csv(tmp_path / "none.csv", index=False)
+    frame.to_parquet(tmp_path / "none.parquet", index=False)
+    out = tmp_path / f"out.{ending}"
+    assert run("predict model.lumberjack --proba --keep id", tmp_path / data, "-o", out)[0] == 0
+    found = pd.read_csv(out) if ending == "csv" else pd.read_parquet(out)
+    assert list(found) == ["id", "prediction", "p_no", "p_yes"]
+    assert len(found) == 0
+
+
+def test_types_of_predictions_do_not_depend_on_the_first_rows(run, tmp_path):
+    n = tables._ROWS + 10
+    late = pa.array([None] * tables._ROWS + ["x"] * 10)
+    coded = pa.array([None, "u"] * (n // 2)).dictionary_encode()
+    when = pa.array([None] * (n - 1) + [1_000_000_001], pa.timestamp("ns"))
+    kept = {"late": late, "coded": coded, "when": when, "nothing": pa.nulls(n)}
+    pa.parquet.write_table(
+        pa.table({"age": np.ones(n), "city": ["Bonn"] * n, **kept}), tmp_path / "t.parquet"
+    )
+    more = [word for name in kept for word in ("--keep", name)]
+    out = tmp_path / "p.parquet"
+    assert run("predict model.lumberjack", tmp_path / "t.parquet", "-o", out, *more)[0] == 0
+    found = pa.parquet.read_table(out)
+    assert found["late"].to_pylist() == late.to_pylist()
+    assert found["coded"].to_pylist() == coded.to_pylist()
+    assert found["when"].type == pa.timestamp("us")
+    code, _, err = run("predict model.lumberjack", out, "--keep", "prediction")
+    assert code == 2
+    assert "a column of the predictions has this name" in err
+
+
+@pytest.mark.parametrize("name", ["id", "age", "city", "back"])
+@pytest.mark.parametrize("value", [["Bonn"], {"a": 1}])
+def test_nested_columns_are_refused_by_name(run, folder, tmp_path, name, value):
+    frame = people(50).assign(**{name: [value] * 50})
+    frame.to_parquet(tmp_path / "t.parquet")
+    line = [*train_options(folder, tmp_path / "t.parquet"), "--person", "id"]
+    code, _, err = run(" ".join(line), "-o", tmp_path / "m")
+    assert code == 2
+    assert f"column '{name}' " in err
+    assert "Bonn" not in err
+    if name == "id":
+        code, _, err = run("predict model.lumberjack", tmp_path / "t.parquet", ["--keep", "id"][0], "id")
+        assert code == 2
+        assert "column 'id' is nested" in err
+
+
 def test_a_bad_row_at_the_end_leaves_no_half_of_a_file(run, tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "_BLOCK", 4096)
     text = people().drop(columns="back").to_csv(index=False)
@@ -417,6 +538,16 @@ def test_a_bad_row_at_the_end_leaves_no_half_of_a_file(run, tmp_path, monkeypatc
         assert code == 2
         assert "more or fewer fields" in err
     assert [path.name for path in tmp_path.iterdir()] == ["bad.csv"]
+
+
+def test_private_scores_for_persons_keep_their_caveat(run, folder, tmp_path):
+    line = " ".join(train_options(folder)) + " --person id --rows-per-person 2"
+    assert run(line, "-o", tmp_path / "m")[0] == 0
+    score = ["evaluate", tmp_path / "m", "others.csv", "--target", "back", "--epsilon", "1"]
+    assert json.loads(run(*score, "--json")[1])["guarantee"]["caveats"] == [NOT_ENFORCED]
+    assert f"CAVEAT      {NOT_ENFORCED}" in run(*score)[1]
+    score[1] = "model.lumberjack"
+    assert json.loads(run(*score, "--json")[1])["guarantee"]["caveats"] == []
 
 
 def test_scores_and_what_they_cost(run, folder):
@@ -475,6 +606,18 @@ def test_heavy_hitters_from_lines_tables_and_pipes(run, tmp_path, monkeypatch):
     assert run("heavy-hitters", tmp_path / "none.txt", *options)[0] == 2
 
 
+@pytest.mark.parametrize("breaks", ["\x0c", "\x0b", "\x1c", "\x85", "\u2028", "\r"])
+def test_a_record_is_what_a_newline_ends(run, tmp_path, breaks):
+    """Otherwise whoever writes one line owns as many records as wanted."""
+    lines = ["a/b"] * 500 + [f"mine{breaks}" * 3000]
+    options = ["--epsilon", "1", "--height", "2", "--json"]
+    for ending in ("\n", "\r\n"):
+        (tmp_path / "paths.txt").write_text("\ufeff" + ending.join([*lines, "", ""]), newline="")
+        code, out, _ = run("heavy-hitters", tmp_path / "paths.txt", *options)
+        assert code == 0
+        assert json.loads(out)["prefixes"] == ["a", "a/b"]
+
+
 def test_inspection_finds_a_promise_that_does_not_hold(run, folder, tmp_path):
     code, out, _ = run("inspect model.lumberjack --verify")
     assert code == 0
@@ -520,8 +663,14 @@ TRAIN = "train people.csv --target back --domain domain.json --epsilon 1"
         ("train people.csv --target back --domain domain.json --epsilon one -o new", "--epsilon"),
         ("TRAIN --delta 7 -o new", "delta must lie"),
         ("TRAIN --trees 0 -o new", "n_estimators"),
-        ("TRAIN -o no/where", "no folder no"),
+        ("TRAIN -o no/where", "no/where: its folder does not exist"),
         ("TRAIN -o .", "is a folder"),
+        ("TRAIN -o linked --force", "2 names"),
+        ("domain people.csv -o linked --force", "2 names"),
+        ("train pipe --target back --domain domain.json --epsilon 1 -o new", "a pipe or a device"),
+        ("predict model.lumberjack /dev/zero", "a pipe or a device"),
+        ("heavy-hitters /dev/zero --epsilon 1", "a line of more than 512 KiB"),
+        ("evaluate model.lumberjack foot.parquet --target back", "foot.parquet is not a Parquet file"),
         ("TRAIN -o model.lumberjack", "--force"),
         ("TRAIN --classes yes -o new", "a label"),
         ("TRAIN --classes a --bounds 0:1 -o new", "give one"),
@@ -566,7 +715,7 @@ def test_mistakes_end_in_one_clear_line_and_no_file(run, folder, line, why):
     [
         ("", "empty"),
         ("age,city,back\n", "has no rows"),
-        ("age,city,age\n1,Bonn,2\n", "two columns named 'age'"),
+        ("age,city,age\n1,Bonn,2\n", "columns 1 and 3 have the same name"),
         ("age,city,back\n1,Bonn,yes\n2,secret\n", "more or fewer fields"),
         ("age,city,back\n1,Bonn,yes\nsecret,Bonn,no\n", "column 'age' must hold numbers"),
         ("age,city,back\n1,Bonn,yes\n2,Kiel,secret\n", "not among the classes"),
@@ -598,6 +747,47 @@ def test_malformed_files_are_explained_without_quoting_them(run, folder, tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == ["bad.csv"]
 
 
+def test_a_long_field_does_not_hide_where_a_row_is_bad(run, folder, tmp_path):
+    before = csv.field_size_limit()
+    (tmp_path / "long.csv").write_text(f"age,city,back\n1,{'x' * 200_000},yes\n2,secret\n")
+    code, _, err = run(" ".join(train_options(folder, tmp_path / "long.csv")), "-o", "new", "--locate")
+    assert code == 2
+    assert "more or fewer fields than the header, line 3" in err
+    assert csv.field_size_limit() == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
+@pytest.mark.parametrize("name", [b"\xff.csv", b"\xff.parquet"])
+def test_names_of_files_need_not_be_text(run, folder, tmp_path, name):
+    data, out = tmp_path / os.fsdecode(name), tmp_path / os.fsdecode(b"out-" + name)
+    data.write_bytes((folder / f"people{data.suffix}").read_bytes())
+    assert run("predict model.lumberjack", data, "-o", out)[0] == 0
+    code, _, err = run("predict model.lumberjack", data, "-o", out)
+    assert code == 2
+    assert "exists already" in err
+
+
+def test_a_file_is_not_damaged_because_memory_ran_out(run, monkeypatch):
+    def full(*_, **__):
+        raise pa.ArrowMemoryError("malloc of size 640 failed")
+
+    monkeypatch.setattr(tables.pq, "ParquetFile", full)
+    code, _, err = run("predict model.lumberjack people.parquet")
+    assert (code, err) == (3, "Error: not enough memory\n")
+
+
+def test_long_names_are_cut(run, tmp_path):
+    name = "n" * 500
+    (tmp_path / "long.csv").write_text(f"{name},age,city,{'m' * 500}\n")
+    code, _, err = run("domain", tmp_path / "long.csv", "-o", tmp_path / "d.json", "--no-ask")
+    assert code == 0
+    assert "nnn" in err
+    assert len(err) < 400
+    (tmp_path / "many.csv").write_text(",".join(f"c{i}" for i in range(1000)) + "\n")
+    _, _, err = run("domain", tmp_path / "many.csv", "-o", tmp_path / "e.json", "--no-ask")
+    assert "'c9' and 990 more" in err
+
+
 def test_text_in_another_encoding_and_broken_parquet(run, folder, tmp_path):
     (tmp_path / "latin.csv").write_bytes("age,city,back\n1,Köln,yes\n".encode("latin-1"))
     whole = (folder / "people.parquet").read_bytes()
@@ -614,7 +804,7 @@ def test_text_in_another_encoding_and_broken_parquet(run, folder, tmp_path):
 def test_a_full_disk_has_a_code_of_its_own(run, folder):
     code, _, err = run(" ".join(train_options(folder)), "-o", "/dev/full")
     assert code == 3
-    assert err.splitlines()[-1] == "Error: the disk is full; nothing was left behind"
+    assert err.splitlines()[-1] == "Error: /dev/full: No space left on device"
     assert run("predict model.lumberjack people.csv -o /dev/full")[0] == 3
     assert run("report model.lumberjack -o /dev/full")[0] == 3
     assert run("report model.lumberjack -o /dev/null")[0] == 0
@@ -623,8 +813,16 @@ def test_a_full_disk_has_a_code_of_its_own(run, folder):
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
-        (KeyboardInterrupt(), 1, "Stopped."),
+        (KeyboardInterrupt(), 130, "Stopped."),
         (MemoryError(), 3, "not enough memory"),
+        (pa.ArrowMemoryError("secret"), 3, "not enough memory"),
+        (BrokenPipeError(), 141, ""),
+        (SystemExit(143), 143, "Stopped."),
+        (OSError(5, "Input/output error", "f"), 3, "f: Input/output error"),
+        (RecursionError("secret"), 2, "nested too deeply"),
+        (KeyError("secret"), 70, "a bug in Lumberjack, please report it: KeyError at"),
+        (pa.ArrowInvalid("secret"), 70, "ArrowInvalid at console.py"),
+        (UnicodeDecodeError("utf-8", b"secret", 0, 1, "secret"), 70, "UnicodeDecodeError at"),
         (PermissionError(13, "Permission denied", "f"), 3, "f: Permission denied"),
         (ValueError("two\nlines"), 2, "two lines"),
     ],
@@ -634,12 +832,16 @@ def test_how_commands_end(error, code, said, capsys):
         raise error
 
     assert console.run(command) == code
-    assert said in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.count("\n") == (code != 141)
+    assert "secret" not in err
 
 
 def test_without_the_extra_one_line_says_how_to_get_it(monkeypatch, capsys):
     from lumberjack import __main__
 
+    monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.setitem(sys.modules, "lumberjack.cli", None)
     with pytest.raises(SystemExit) as left:
         __main__.main()

@@ -1,16 +1,19 @@
 """The command line: each command reads its options, calls the library, and shows what came out.
 
-Here are the commands that need no table; ``cli_tables`` has the others. Exit codes: 0 done, 1 stopped,
-2 wrong usage or input, 3 the system refused (disk, permission, memory), 4 a guarantee does not hold.
+Here are the commands that need no table; ``cli_tables`` has the others. Exit codes: see ``options``.
 """
 
+import codecs
 import csv
 import dataclasses
 import io
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 import typer
 
@@ -18,12 +21,14 @@ from lumberjack import cli_tables, datasets, tables
 from lumberjack.console import (
     NOT_HELD,
     bar,
-    check_output,
     fingerprint,
     print_guarantee,
     print_json,
+    print_released,
     print_rows,
+    released,
     remarks,
+    result,
     run,
     say,
     show,
@@ -32,6 +37,7 @@ from lumberjack.console import (
     write,
 )
 from lumberjack.domain import Domain
+from lumberjack.files import check_target
 from lumberjack.forest import LumberjackClassifier, load
 from lumberjack.guarantee import Guarantee, Leaf, Method, plan
 from lumberjack.heavy_hitters import heavy_hitters
@@ -56,10 +62,24 @@ from lumberjack.report import describe
 
 __all__ = ["app", "cli_tables", "main"]
 
+_LINE = 2**19  # bytes in a line of paths; what is longer is no text file
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    return run(lambda: app(args=arguments, prog_name="lumberjack"))
+
+    def command() -> None:
+        if "_LUMBERJACK_COMPLETE" in os.environ:  # a shell asks what may come next
+            app(prog_name="lumberjack")
+        # Not app(): it decides itself how Ctrl-C and a reader that has gone end.
+        program = typer.main.get_command(app)
+        given = sys.argv[1:] if arguments is None else list(arguments)
+        with result():  # --help writes there
+            context = program.make_context("lumberjack", given)
+        with context:
+            program.invoke(context)
+
+    return run(command)
 
 
 def _version(wanted: bool) -> None:
@@ -95,7 +115,7 @@ def demo(
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
     for file in files:
-        check_output(file, force)
+        check_target(file, force)
     model = LumberjackClassifier(
         2.0, 1e-6, domain=domain, classes=[0, 1, 2], n_jobs=-1, verbose=int(watched())
     )
@@ -216,7 +236,7 @@ def report(
 ) -> None:
     """Write the privacy report of a model: one HTML page without scripts, or text."""
     if output is not None:
-        check_output(output, force)
+        check_target(output, force)
     found = describe(load(model), fingerprint(model))
     if output is not None:
         write(output, render(found).encode("utf-8"), force)
@@ -281,11 +301,29 @@ def _paths(source: str, column: str | None, delimiter: str) -> list[str]:
         return [str(path) for chunk in chunks for path in chunk if path is not None and path != ""]
     if Path(source).suffix.lower() in (".csv", ".parquet", ".pq"):
         raise ValueError(f"{source} is a table: say which column holds the paths, with --column")
+    with ExitStack() as opened:
+        if source == "-":
+            file, name = sys.stdin.buffer, "standard input"
+        else:
+            file, name = opened.enter_context(Path(source).open("rb")), source
+        return list(_lines(file, name))
+
+
+def _lines(file: BinaryIO, name: str) -> Iterator[str]:
+    """Lines that are not blank. Only a newline ends one: who could add others would own many records."""
+    mark = codecs.BOM_UTF8
     try:
-        raw = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
-        return [line for line in raw.decode("utf-8-sig").splitlines() if line.strip()]
+        for raw in iter(lambda: file.readline(_LINE + 1), b""):
+            if len(raw) > _LINE:
+                raise ValueError(f"{name} has a line of more than {_LINE // 2**10} KiB")
+            line = raw.removeprefix(mark).removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+            mark = b""
+            if line.strip():
+                yield line
     except UnicodeDecodeError:
-        raise ValueError(f"{source} is not a text file in UTF-8") from None
+        raise ValueError(f"{name} is not a text file in UTF-8") from None
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, name) from None
 
 
 @app.command()
@@ -305,6 +343,7 @@ def inspect(
         print_json(
             {
                 "estimator": type(loaded).__name__,
+                "released": released(loaded.forest_),
                 "holds": holds,
                 "recomputed_delta": delta,
                 "guarantee": dataclasses.asdict(g),
@@ -313,8 +352,8 @@ def inspect(
             }
         )
     else:
-        leaves = sum(tree.n_leaves for tree in loaded.forest_.trees)
-        show(f"{type(loaded).__name__}, {len(loaded.domain_)} columns, {leaves:,} leaves in all")
+        show(f"{type(loaded).__name__}, {len(loaded.domain_)} columns")
+        print_released(loaded.forest_, g)
         print_guarantee(g)
         if verify and holds:
             show(f"The promise holds: delta recomputed {delta:.8g}, promised {g.delta:g}.", "green")

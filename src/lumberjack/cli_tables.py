@@ -3,9 +3,9 @@
 import csv
 import dataclasses
 import io
+import itertools
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -18,11 +18,14 @@ from numpy.typing import NDArray
 from lumberjack import scores, tables
 from lumberjack.console import (
     bar,
-    check_output,
+    print_caveats,
     print_guarantee,
     print_json,
+    print_released,
     print_rows,
+    released,
     remarks,
+    result,
     say,
     show,
     to_json,
@@ -30,8 +33,9 @@ from lumberjack.console import (
     write,
 )
 from lumberjack.domain import Domain, Encoded, Numeric
-from lumberjack.files import open_to_write
+from lumberjack.files import check_target, open_to_write
 from lumberjack.forest import LumberjackClassifier, LumberjackRegressor, load
+from lumberjack.guarantee import NOT_ENFORCED
 from lumberjack.io import pack
 from lumberjack.options import (
     AccountingOption,
@@ -51,6 +55,7 @@ from lumberjack.options import (
     Trees,
     app,
 )
+from lumberjack.quoting import quote, quote_all
 from lumberjack.template import ask_column, infer, parse_bounds, parse_labels, template, to_fill_in
 
 __all__ = ["domain_command", "evaluate", "predict", "train"]
@@ -90,7 +95,7 @@ def domain_command(
     unless --from-data says so. Include the column to predict: its categories are the classes, its
     range the bounds of a regression. What stays open is null in the file and can be filled in by hand.
     """
-    check_output(output, force)
+    check_target(output, force)
     table = tables.Table(data, delimiter)
     types = {name: kind for name, kind in table.types().items() if name not in (skip or [])}
     table.check_columns([*(skip or []), *([target] if target else [])])
@@ -119,7 +124,7 @@ def domain_command(
     say(f"Wrote {output}.")
     open_columns = to_fill_in(found)
     if open_columns:
-        say("Still to be filled in: " + ", ".join(open_columns), "yellow")
+        say("Still to be filled in: " + quote_all(open_columns), "yellow")
 
 
 def _prompt(text: str, default: str | None) -> str:
@@ -176,7 +181,7 @@ def train(
     not used. The target is classified, or predicted as a number when the domain gives it a range or
     --bounds is set.
     """
-    check_output(output, force)
+    check_target(output, force)
     public = Domain.from_json(domain)
     features, labels, limits = _target(public, target, classes, bounds)
     settings: dict[str, Any] = {
@@ -206,7 +211,7 @@ def train(
         target: tables.number_reader(target) if limits else tables.label_reader(target, labels, table)
     }
     if person is not None:
-        readers[person] = tables.person_reader()
+        readers[person] = tables.person_reader(person)
     if person is not None and (person == target or person in features):
         raise ValueError("--person must be a column of its own, outside the domain")
     with bar("Reading") as done:
@@ -215,14 +220,21 @@ def train(
     with remarks():
         model.fit(X, y, person_ids=None if person is None else extra[person])
     write(output, pack(model), force)
-    if as_json:
-        print_json({"model": str(output), "guarantee": dataclasses.asdict(model.guarantee_)})
+    if not as_json:
+        unused = [n for n in table.names() if n not in features and n not in (target, person)]
+        if unused:
+            say("Not used, as they are not in the domain: " + quote_all(unused))
+        say(f"Wrote {output}.")
+        print_guarantee(model.guarantee_, short=True)
+        print_released(model.forest_, model.guarantee_)
         return
-    print_guarantee(model.guarantee_)
-    unused = [n for n in table.names() if n not in features and n not in (target, person)]
-    if unused:
-        say("Not used, as they are not in the domain: " + ", ".join(unused))
-    say(f"Wrote {output}.")
+    print_json(
+        {
+            "model": str(output),
+            "released": released(model.forest_),
+            "guarantee": dataclasses.asdict(model.guarantee_),
+        }
+    )
 
 
 def _target(
@@ -243,7 +255,7 @@ def _target(
         return features, parse_labels(classes), None
     if isinstance(kind, Numeric):
         if kind.temporal:
-            raise ValueError(f"the target {target!r} is a date; only numbers can be predicted")
+            raise ValueError(f"the target {quote(target)} is a date; only numbers can be predicted")
         return features, None, (kind.low, kind.high)
     return features, None if kind is None else list(kind.categories), None
 
@@ -265,36 +277,58 @@ def predict(
 ) -> None:
     """Predict each row of a file, chunk by chunk: any size fits."""
     if output is not None:
-        check_output(output, force)
+        check_target(output, force)
     loaded = load(model)
     if proba and isinstance(loaded, LumberjackRegressor):
         raise ValueError("--proba is for classification; this model predicts a number")
     table = tables.Table(data, delimiter, locate)
+    schema = _columns(loaded, table, proba, keep or [])
     with bar("Predicting") as done:
-        parts = _predictions(loaded, table, proba, keep or [], done)
+        parts = _predictions(loaded, table, schema, done)
         if output is None:
-            _write_csv(parts, sys.stdout)
+            with result():
+                _write_csv(schema, parts, sys.stdout)
         elif output.suffix.lower() in (".parquet", ".pq"):
-            _write_parquet(parts, output, force)
+            with (
+                open_to_write(output, overwrite=force) as file,
+                pq.ParquetWriter(file, schema) as writer,
+            ):
+                for part in parts:
+                    writer.write_table(pa.table(part, schema=schema))
         else:
             with open_to_write(output, overwrite=force) as file:
                 text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-                _write_csv(parts, text)
+                _write_csv(schema, parts, text)
                 text.flush()
                 text.detach()
     if output is not None:
         say(f"Wrote {output}.")
 
 
+def _columns(model: Model, table: tables.Table, proba: bool, keep: list[str]) -> pa.Schema:
+    """Columns of the predictions, known before any row is read."""
+    table.check_columns(keep)
+    if any(name in model.domain_ for name in keep):
+        raise ValueError("--keep is for columns that the model does not use, like an id")
+    columns = {name: table.type_of(name) for name in keep}
+    added = ["prediction"]
+    if isinstance(model, LumberjackRegressor):
+        kind = pa.float64()
+    else:
+        kind = pa.array(model.classes_.tolist()).type
+        added += [f"p_{label}" for label in model.classes_.tolist() if proba]
+    twice = [name for name in added if name in columns]
+    if twice:
+        raise ValueError(f"--keep {quote(twice[0])}: a column of the predictions has this name")
+    return pa.schema([*columns.items(), (added[0], kind), *((name, pa.float64()) for name in added[1:])])
+
+
 def _predictions(
-    model: Model, table: tables.Table, proba: bool, keep: list[str], done: tables.Progress
+    model: Model, table: tables.Table, schema: pa.Schema, done: tables.Progress
 ) -> Iterator[dict[str, list[Any]]]:
     domain: Domain = model.domain_
     numbers, values = tables.split(domain)
-    copied = [name for name in keep if name not in domain]
-    table.check_columns(keep)
-    if len(copied) < len(keep):
-        raise ValueError("--keep is for columns that the model does not use, like an id")
+    copied = schema.names[: schema.names.index("prediction")]
     for chunk in table.chunks(numbers, [*values, *copied], done):
         X = Encoded(domain, tables.encode(chunk, domain, table))
         part: dict[str, list[Any]] = {name: chunk[name].listed() for name in copied}  # type: ignore[union-attr]
@@ -303,29 +337,15 @@ def _predictions(
             continue
         chances = model.predict_proba(X)
         part["prediction"] = model.classes_[chances.argmax(axis=1)].tolist()
-        if proba:
-            part.update(
-                {f"p_{label}": chances[:, i].tolist() for i, label in enumerate(model.classes_.tolist())}
-            )
-        yield part
+        yield {**part, **dict(zip(schema.names[len(part) :], chances.T.tolist(), strict=False))}
 
 
-def _write_csv(parts: Iterator[dict[str, list[Any]]], file: Any) -> None:
+def _write_csv(schema: pa.Schema, parts: Iterator[dict[str, list[Any]]], file: Any) -> None:
     rows = csv.writer(file, lineterminator="\n")
-    for i, part in enumerate(parts):
-        if i == 0:
-            rows.writerow(part)
+    first = next(parts, {})  # before the header, as it may be refused
+    rows.writerow(schema.names)
+    for part in itertools.chain([first], parts):
         rows.writerows(zip(*part.values(), strict=True))
-
-
-def _write_parquet(parts: Iterator[dict[str, list[Any]]], path: Path, force: bool) -> None:
-    with open_to_write(path, overwrite=force) as file, ExitStack() as opened:
-        writer = None
-        for part in parts:
-            batch = pa.table(part)
-            if writer is None:
-                writer = opened.enter_context(pq.ParquetWriter(file, batch.schema))
-            writer.write_table(batch.cast(writer.schema))
 
 
 @app.command()
@@ -356,12 +376,15 @@ def evaluate(
     else:
         reader = tables.label_reader(target, loaded.classes_.tolist(), table)
     if target in loaded.domain_:
-        raise ValueError(f"{target!r} is a column that the model predicts from")
+        raise ValueError(f"{quote(target)} is a column that the model predicts from")
     with bar("Reading") as done:
         X, extra = tables.read(table, loaded.domain_, {target: reader}, done)
     found = _score(loaded, X, extra[target], spent)
+    caveats = [] if spent is None or spent.rows_per_person == 1 else [NOT_ENFORCED]
     if as_json:
-        price = None if spent is None else {**dataclasses.asdict(spent), "recomputed": spent.verify()}
+        price = None
+        if spent is not None:
+            price = {**dataclasses.asdict(spent), "recomputed": spent.verify(), "caveats": caveats}
         print_json({"private": spent is not None, **found, "guarantee": price})
         return
     for name in ("accuracy", "auc", "log_loss", "calibration_error", "r2"):
@@ -389,8 +412,7 @@ def evaluate(
         f"Released with ({spent.epsilon:g}, {spent.delta:g})-differential privacy for every "
         f"{spent.unit} of this file: noise {spent.noise:.4g}, recomputed delta {spent.verify():.6g}."
     )
-    if spent.rows_per_person > 1:
-        show("  CAVEAT      rows per person are not enforced in this file", "bold red")
+    print_caveats(caveats)
     show("If people of the training data are in it, both prices add up for them.")
 
 

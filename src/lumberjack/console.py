@@ -3,39 +3,49 @@
 Results go to standard output, everything else to standard error. Bars show only on a terminal.
 """
 
-import errno
 import hashlib
 import io
 import json
 import os
+import signal
 import sys
+import threading
+import traceback
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from lumberjack.files import open_to_write, refuse_existing
+from lumberjack import anatomy
+from lumberjack.files import open_to_write
 from lumberjack.guarantee import Guarantee, PrivacyLeakWarning
-from lumberjack.report import CONTROL
+from lumberjack.report import CONTROL, NOTHING
+from lumberjack.tree import Forest
 
 __all__ = [
+    "BUG",
+    "GONE",
     "NOT_HELD",
     "STOPPED",
     "SYSTEM",
     "WRONG",
     "bar",
-    "check_output",
     "fingerprint",
+    "print_caveats",
     "print_guarantee",
     "print_json",
+    "print_released",
     "print_rows",
+    "released",
     "remarks",
+    "result",
     "run",
     "say",
     "show",
@@ -44,27 +54,51 @@ __all__ = [
     "write",
 ]
 
-STOPPED, WRONG, SYSTEM, NOT_HELD = 1, 2, 3, 4
+WRONG, SYSTEM, NOT_HELD, BUG = 2, 3, 4, 70
+STOPPED, GONE = 128 + 2, 128 + 13  # by Ctrl-C, or as the reader of the output has gone; 143 by SIGTERM
+
+_UsageError: Any = typer.BadParameter.__base__  # of Click, which newer versions of Typer contain
+
+_NOUNS = {"trees": "tree", "leaves": "leaf"}
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise  # what Rich is handling; by itself it would end the program
 
 
 def _console(stderr: bool = False) -> Console:
     """Made anew each time: tests and pipes exchange the streams. Names from files are no markup."""
-    return Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
+    return _Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def result() -> Iterator[None]:
+    """Name standard output in errors of what is written there."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            raise OSError(error.errno, error.strerror, "standard output") from None
+        raise
 
 
 def say(text: str, style: str = "") -> None:
-    """A remark for the person at the terminal."""
-    _console(stderr=True).print(Text(text.translate(CONTROL), style=style))
+    """A remark for the person at the terminal; nothing depends on whether it arrives."""
+    with suppress(OSError):
+        _console(stderr=True).print(Text(text.translate(CONTROL), style=style))
 
 
 def show(text: str, style: str = "") -> None:
     """A part of the result."""
-    _console().print(Text(text.translate(CONTROL), style=style))
+    with result():
+        _console().print(Text(text.translate(CONTROL), style=style))
 
 
 def print_json(value: Any) -> None:
     """The result for a script."""
-    print(json.dumps(value, indent=2))
+    with result():
+        print(json.dumps(value, indent=2))
 
 
 def print_rows(head: list[str], rows: list[list[str]], title: str | None = None) -> None:
@@ -74,19 +108,48 @@ def print_rows(head: list[str], rows: list[list[str]], title: str | None = None)
         table.add_column(name, justify="left" if i == 0 else "right")
     for row in rows:
         table.add_row(*(Text(cell.translate(CONTROL)) for cell in row))
-    console = _console()
-    console.print(table, soft_wrap=False)
+    with result():
+        _console().print(table, soft_wrap=False)
 
 
-def print_guarantee(guarantee: Guarantee) -> None:
-    """The promise, with its caveats in red."""
+def print_guarantee(guarantee: Guarantee, *, short: bool = False) -> None:
+    """The promise, with its caveats in red; in short: without theorem and noise."""
     lines = str(guarantee).splitlines()
-    show("\n".join(line for line in lines if not line.lstrip().startswith("caveats")))
-    if guarantee.caveats:
-        for caveat in guarantee.caveats:
-            show(f"  CAVEAT      {caveat}", "bold red")
-    else:
+    if short:
+        lines = [lines[0], f"  recomputed  delta = {guarantee.verify():.8g}"]
+    show("\n".join(line for line in lines if not line.startswith("  caveats")))
+    print_caveats(guarantee.caveats)
+
+
+def print_caveats(caveats: Sequence[str]) -> None:
+    """What breaks a promise, in red."""
+    for caveat in caveats:
+        show(f"  CAVEAT      {caveat}", "bold red")
+    if not caveats:
         show("  caveats     none", "green")
+
+
+def released(forest: Forest) -> dict[str, Any]:
+    """What a model has learned, in numbers that are public with it."""
+    return {
+        "trees": len(forest.trees),
+        "leaves": sum(tree.n_leaves for tree in forest.trees),
+        "depth": max(int(anatomy.depths(tree).max()) for tree in forest.trees),
+        "learned_nothing": anatomy.learned_nothing(forest),
+    }
+
+
+def print_released(forest: Forest, guarantee: Guarantee) -> None:
+    """How many trees and leaves there are, and what to do if there are only stumps."""
+    found = released(forest)
+    trees, leaves = (f"{found[n]:,} {n if found[n] > 1 else one}" for n, one in _NOUNS.items())
+    show(f"Released: {trees} with {leaves} in all, up to {found['depth']} levels deep")
+    if found["learned_nothing"]:
+        show(
+            f"{NOTHING} What helps: more rows (recommended: at least {guarantee.suggested_rows:,}), a "
+            "larger --epsilon, or fewer --trees.",
+            "bold red",
+        )
 
 
 @contextmanager
@@ -113,17 +176,6 @@ def remarks() -> Iterator[None]:
         yield
 
 
-def check_output(path: Path, force: bool) -> None:
-    """Refuse a file that cannot be written, before hours of work go into it."""
-    refuse_existing(path, force)
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent}")
-    if not os.access(path.parent, os.W_OK) and not path.exists():
-        raise PermissionError(f"{path.parent} cannot be written to")
-
-
 def fingerprint(path: Path) -> str:
     """SHA-256 of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
@@ -142,10 +194,12 @@ def write(path: Path, data: bytes, force: bool) -> None:
 
 def run(command: Callable[[], Any]) -> int:
     """Run a command; whatever a person can get wrong ends in one line and an exit code."""
+    _open_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that knows no Greek still gets its answer
             stream.reconfigure(errors="replace")
-    with warnings.catch_warnings():
+    code = 0
+    with warnings.catch_warnings(), _signals():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", PrivacyLeakWarning)
         warnings.showwarning = lambda message, *_, **__: say(f"Warning: {message}", "yellow")
@@ -153,23 +207,79 @@ def run(command: Callable[[], Any]) -> int:
             try:
                 command()
             finally:
-                sys.stdout.flush()  # here, where a reader that has gone can be dealt with
-        except SystemExit as error:
-            return error.code if isinstance(error.code, int) else STOPPED if error.code else 0
-        except KeyboardInterrupt:
+                with result():
+                    sys.stdout.flush()  # here, where a reader that has gone can be dealt with
+        except (Exception, KeyboardInterrupt, SystemExit) as error:
+            code = _end(error)
+    for stream in (sys.stdout, sys.stderr):
+        _let_go(stream)
+    return code
+
+
+def _open_streams() -> None:
+    """Open closed standard streams on the null device, lest a file of ours get their numbers.
+
+    Reading input and writing results fail as before; remarks are lost.
+    """
+    for name, flags in (("stdin", os.O_WRONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode, encoding="utf-8"))
+
+
+def _let_go(stream: Any) -> None:
+    """Drop what a stream cannot get rid of; Python would try again at its end, and complain."""
+    try:
+        stream.flush()
+    except OSError:
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """Unwind on signals that would end the process at once, so that files are tidied up."""
+
+    def stop(number: int, _: Any) -> None:
+        raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)  # Windows has no SIGHUP
+            if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # nohup
+                before[number] = signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(error: BaseException) -> int:
+    """Say how a command ended; returns the exit code."""
+    if isinstance(error, typer.Exit):
+        return error.exit_code
+    if isinstance(error, SystemExit):
+        code = error.code if isinstance(error.code, int) else WRONG if error.code else 0
+        if code > 128:
             say("Stopped.")
-            return STOPPED
-        except BrokenPipeError:  # whoever read the output has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return STOPPED
-        except (OSError, MemoryError, ValueError, TypeError, ArithmeticError) as error:
-            text, code = _explain(error)
-            say(f"Error: {text}", "bold red")
-            return code
-    return 0
+        return code
+    if isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):
+        say("Stopped.")
+        return STOPPED
+    if isinstance(error, BrokenPipeError):  # whoever read the output has seen enough
+        return GONE
+    if isinstance(error, _UsageError):
+        with suppress(OSError):
+            error.show()
+        return WRONG
+    text, code = _explain(error)
+    say(f"Error: {text}", "bold red")
+    return code
 
 
-def _explain(error: Exception) -> tuple[str, int]:
+def _explain(error: BaseException) -> tuple[str, int]:
     """One line, and the exit code."""
     if isinstance(error, MemoryError):
         return "not enough memory", SYSTEM
@@ -178,9 +288,18 @@ def _explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError):
         return _what(error), WRONG
     if isinstance(error, OSError):
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        return ("the disk is full; nothing was left behind" if full else _what(error)), SYSTEM
-    return " ".join(str(error).split()) or type(error).__name__, WRONG
+        return _what(error), SYSTEM
+    if isinstance(error, typer.Abort):
+        return "an answer is missing", WRONG
+    if isinstance(error, RecursionError):
+        return "the input is nested too deeply", WRONG
+    # What other libraries say may quote the data.
+    foreign = isinstance(error, UnicodeError) or type(error).__module__.partition(".")[0] == "pyarrow"
+    if isinstance(error, ValueError | TypeError | ArithmeticError) and not foreign:
+        return " ".join(str(error).split()) or type(error).__name__, WRONG
+    frames = traceback.extract_tb(error.__traceback__)[-4:]
+    place = " > ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames)
+    return f"a bug in Lumberjack, please report it: {type(error).__name__} at {place}", BUG
 
 
 def _what(error: OSError) -> str:

@@ -1,42 +1,69 @@
 """Files that appear whole or not at all.
 
-In: a path and bytes. Out: the file, or the old one untouched and an OSError.
+In: a path and bytes. Out: the file, or the old one untouched and an OSError that names it.
 """
 
+import errno
+import hashlib
 import os
+import platform
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-__all__ = ["open_to_write", "refuse_existing"]
+try:
+    import fcntl
+except ImportError:  # Windows, where nobody can remove a file that is open
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["check_target", "open_to_write"]
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
 def open_to_write(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[IO[bytes]]:
     """Open a file that appears whole or not at all: written under another name, synced, renamed.
 
-    Devices and pipes are written as they are. Without ``overwrite`` an existing file is refused.
+    A file that is replaced hands its mode and, where the system permits it, its owner on to the new
+    one. Devices and pipes are written as they are. What ``check_target`` refuses is refused here, too.
     """
     target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        if target.is_dir():
-            raise IsADirectoryError(f"{path} is a folder")
-        with target.open("wb") as file:
-            yield file
-        return
-    refuse_existing(path, overwrite)
-    hidden = target.with_name(f".{target.name[:100]}.{os.urandom(6).hex()}.tmp")
-    try:
-        with hidden.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        refuse_existing(path, overwrite)
-        hidden.replace(target)
-    except BaseException:
-        hidden.unlink(missing_ok=True)
-        raise
+    check_target(path, overwrite)
+    with _named(path):
+        if target.exists() and not target.is_file():
+            with target.open("wb") as file:
+                yield file
+            return
+        with suppress(OSError):  # a folder may be writable and not readable
+            _remove_left_over(target.parent)
+        hidden = None
+        try:
+            while True:
+                hidden = target.parent / f"{_prefix()}{os.urandom(6).hex()}.tmp"
+                file = open(hidden, "xb", opener=_opener(target))  # noqa: SIM115
+                if _is_ours(file.fileno(), hidden):
+                    break
+                file.close()
+            with file:
+                _hand_on(target, file.fileno())
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                check_target(path, overwrite)  # it may have appeared meanwhile
+                if fcntl is not None:
+                    hidden.replace(target)  # while the lock is held
+            if fcntl is None:
+                hidden.replace(target)
+        except BaseException as error:
+            if hidden is not None:
+                hidden.unlink(missing_ok=True)
+            if isinstance(error, OSError) and error.errno in _FULL:
+                why = f"{error.strerror}; nothing of this file was left behind"
+                raise OSError(error.errno, why, os.fspath(path)) from None
+            raise
     with suppress(OSError):  # some systems cannot sync a folder; the file is complete all the same
         folder = os.open(target.parent, os.O_RDONLY)
         try:
@@ -45,7 +72,101 @@ def open_to_write(path: str | os.PathLike[str], *, overwrite: bool = True) -> It
             os.close(folder)
 
 
-def refuse_existing(path: str | os.PathLike[str], overwrite: bool) -> None:
-    """Refuse to replace a file, unless that was asked for."""
-    if not overwrite and Path(path).is_file():
-        raise FileExistsError(f"{path} exists already")
+def check_target(path: str | os.PathLike[str], overwrite: bool) -> None:
+    """Refuse a path that ``open_to_write`` could not or should not write."""
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder", os.fspath(path))
+    if not target.exists():
+        if not target.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "its folder does not exist", os.fspath(path))
+    elif target.is_file():
+        if not overwrite:
+            raise FileExistsError(errno.EEXIST, "exists already", os.fspath(path))
+        found = target.stat()
+        # The system says yes to root whatever the mode, but who took all write bits away meant it.
+        if not (os.access(target, os.W_OK) and found.st_mode & 0o222):
+            raise PermissionError(errno.EACCES, "is read-only", os.fspath(path))
+        # A replaced file would no longer be what its other names show, and writing in place would leave
+        # half a file under all of them after a failure, and change what may be a backup.
+        if found.st_nlink > 1:
+            why = f"has {found.st_nlink} names (hard links); delete this one or write to another"
+            raise ValueError(f"{path} {why}")
+    else:
+        return  # a device or a pipe
+    if not os.access(target.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, "cannot be written to", str(target.parent))
+
+
+@contextmanager
+def _named(path: str | os.PathLike[str]) -> Iterator[None]:
+    """An error of the system says which file it is about."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+        raise
+
+
+def _opener(target: Path) -> Any:
+    """Creates files that the umask decides about, or that nobody else may read until ``_hand_on``."""
+    mode = 0o600 if target.exists() else 0o666
+    return lambda name, flags: os.open(name, flags, mode)
+
+
+def _hand_on(target: Path, new: int) -> None:
+    """Give an open file the owner and the mode of the one that it will replace."""
+    if fcntl is None or not target.exists():
+        return
+    old = target.stat()
+    mode = stat.S_IMODE(old.st_mode)
+    try:
+        os.fchown(new, old.st_uid, old.st_gid)
+    except OSError:
+        try:
+            os.fchown(new, -1, old.st_gid)
+        except OSError:
+            mode &= ~stat.S_IRWXG  # what was meant for that group is not for another one
+    os.fchmod(new, mode)
+
+
+# Left-over files: a killed process cannot tidy up. The next one does, in the folder where it writes.
+# As the system drops the locks of a process that ends, however it ends, a file without a lock is left
+# over. Locks of other machines may not be seen in a shared folder, so their names keep those apart.
+
+
+def _prefix() -> str:
+    return f".lumberjack-{hashlib.blake2b(platform.node().encode(), digest_size=4).hexdigest()}-"
+
+
+def _lock(file: int) -> None:
+    """Hold an open file until it is closed; BlockingIOError if another process does."""
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _is_ours(file: int, path: Path) -> bool:
+    """Lock a new file, unless somebody took it for left over in the moment before."""
+    try:
+        _lock(file)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass  # no locks on this disk: nobody can hold it to be left over
+    return path.exists()
+
+
+def _remove_left_over(folder: Path) -> None:
+    for path in folder.glob(_prefix() + "*.tmp"):
+        with suppress(OSError):
+            if fcntl is None:
+                path.unlink()
+                continue
+            # Not through a link, and not waiting at a pipe, that somebody has put here.
+            file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                _lock(file)
+                path.unlink()
+            finally:
+                os.close(file)

@@ -7,9 +7,12 @@ no value; a line only when ``locate`` asks for it.
 
 import csv
 import datetime as dt
+import io
 import math
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from lumberjack.domain import Category, Codes, Column, Domain, Encoded, Kind, Numeric
+from lumberjack.quoting import quote, quote_all
 
 __all__ = [
     "Matcher",
@@ -78,6 +82,12 @@ class Table:
     delimiter: str = ","
     locate: bool = False
 
+    def __post_init__(self) -> None:
+        if self.path.exists() and not self.path.is_file():
+            raise ValueError(
+                f"{self.path} is a pipe or a device, and tables are read twice: write it to a file first"
+            )
+
     @property
     def is_parquet(self) -> bool:
         """Whether the name says Parquet; everything else is read as CSV."""
@@ -85,20 +95,26 @@ class Table:
 
     def names(self) -> list[str]:
         """Column names: the schema, and no row."""
-        if self.is_parquet:
-            return list(self._parquet().schema_arrow.names)
+        names = list(self._parquet().schema_arrow.names) if self.is_parquet else self._header()
+        place: dict[str, int] = {}
+        for i, name in enumerate(names):  # by their places: without a header the names would be data
+            if (first := place.setdefault(name, i)) < i:
+                raise ValueError(f"{self.path}: columns {first + 1} and {i + 1} have the same name")
+        return names
+
+    def _header(self) -> list[str]:
         try:
             # Rows further down are in the same buffer; whatever they are, only the names must be text.
             with self.path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
-                names = next(csv.reader(file, delimiter=self.delimiter), [])
+                start = io.StringIO(file.read(_BLOCK), newline="")
+            names = next(csv.reader(start, delimiter=self.delimiter), [])
             "".join(names).encode("utf-8")
         except (UnicodeEncodeError, csv.Error):
             raise ValueError(f"{self.path} is not a CSV file in UTF-8") from None
         if not names:
             raise ValueError(f"{self.path} is empty: a CSV file begins with the names of its columns")
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"{self.path} has two columns named {twice[0]!r}")
+        if start.tell() == _BLOCK:
+            raise ValueError(f"{self.path} has a header of more than {_BLOCK // 2**10} KiB")
         return names
 
     def types(self) -> dict[str, str]:
@@ -107,13 +123,9 @@ class Table:
             return dict.fromkeys(self.names(), "unknown")
         return {field.name: _kind_of(field.type) for field in self._parquet().schema_arrow}
 
-    def most_rows(self) -> int:
-        """A bound on the number of rows: of a CSV file, its lines."""
-        if self.is_parquet:
-            return int(self._parquet().metadata.num_rows)
-        with self.path.open("rb") as file:
-            blocks = iter(lambda: file.read(2**18), b"")
-            return 1 + sum(block.count(b"\n") + block.count(b"\r") for block in blocks)
+    def type_of(self, name: str) -> pa.DataType:
+        """The Arrow type of a column's values; text in a CSV file."""
+        return _plain(self._parquet().schema_arrow.field(name).type) if self.is_parquet else pa.string()
 
     def check_columns(self, wanted: Sequence[str]) -> None:
         """Refuse a file that lacks columns."""
@@ -123,45 +135,68 @@ class Table:
             hint = ""
             if len(names) == 1 and not self.is_parquet:
                 hint = f"; it has one column only: is {self.delimiter!r} the right --delimiter?"
-            raise ValueError(f"{self.path} has no column {', '.join(map(repr, missing))}{hint}")
+            raise ValueError(f"{self.path} has no column {quote_all(missing)}{hint}")
 
     def chunks(
         self, numbers: Sequence[str], values: Sequence[str], progress: Progress | None = None
     ) -> Iterator[Chunk]:
         """Chunks with some columns as numbers and some as values; progress goes from 0 to 1."""
         self.check_columns([*numbers, *values])
+        for name in values:
+            if pa.types.is_nested(kind := self.type_of(name)):
+                problem = (
+                    f"is nested ({str(kind).partition('<')[0]}), and only single values can be read"
+                )
+                raise ValueError(f"{self.path}: column {quote(name)} {problem}")
         source = self._parquet_batches if self.is_parquet else self._csv_batches
         done = progress or (lambda _: None)
         for batch in source(list(dict.fromkeys([*numbers, *values])), numbers, done):
             if batch.num_rows:
                 chunk: Chunk = {name: self._numbers(name, batch.column(name)) for name in numbers}
-                chunk.update({name: _values(batch.column(name)) for name in values})
+                chunk.update({name: self._values(name, batch.column(name)) for name in values})
                 yield chunk
 
     def _parquet(self) -> Any:
+        with self._arrow("is not a Parquet file"):
+            return pq.ParquetFile(self._open())
+
+    def _open(self) -> pa.OSFile:
+        return pa.OSFile(os.fsencode(self.path))  # as text Arrow takes UTF-8 only
+
+    @contextmanager
+    def _arrow(self, problem: str) -> Iterator[None]:
+        """Name the file in an error of Arrow, whose words may quote its content."""
         try:
-            return pq.ParquetFile(self.path)
-        except pa.ArrowException:
-            raise ValueError(f"{self.path} is not a Parquet file") from None
+            yield
+        except MemoryError:
+            raise
+        except OSError as error:
+            if error.errno is None:  # not the system's: Arrow could not make sense of the bytes
+                raise ValueError(f"{self.path} {problem}") from None
+            raise OSError(error.errno, error.strerror, str(self.path)) from None
+        except (pa.ArrowException, ValueError, OverflowError):
+            raise ValueError(f"{self.path} {problem}") from None
 
     def _parquet_batches(
         self, names: list[str], numbers: Sequence[str], done: Progress
     ) -> Iterator[Any]:
         file = self._parquet()
         total, seen = max(file.metadata.num_rows, 1), 0
-        try:
-            for batch in file.iter_batches(_ROWS, columns=names):
-                seen += batch.num_rows
-                done(seen / total)
-                yield batch
-        except (pa.ArrowException, OSError):
-            raise ValueError(f"{self.path} is damaged: not all of it can be read") from None
+        batches = file.iter_batches(_ROWS, columns=names)
+        while True:
+            with self._arrow("is damaged: not all of it can be read"):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            seen += batch.num_rows
+            done(min(seen / total, 1.0))
+            yield batch
 
     def _csv_batches(self, names: list[str], numbers: Sequence[str], done: Progress) -> Iterator[Any]:
         types = {name: pa.float64() if name in numbers else pa.string() for name in names}
         size = max(self.path.stat().st_size, 1)
         # Arrow reads ahead in threads of its own; a Python file would be called after its end.
-        with pa.OSFile(str(self.path)) as file:
+        with self._open() as file:
             try:
                 reader = arrow_csv.open_csv(
                     file,
@@ -186,7 +221,7 @@ class Table:
     def _explain(self, error: str, numbers: Sequence[str]) -> str:
         """A parser's error without the values that it quotes."""
         column = re.search(r"In CSV column #(\d+)", error)
-        name = repr(self.names()[int(column.group(1))]) if column else "a column"
+        name = quote(self.names()[int(column.group(1))]) if column else "a column"
         if "UTF8" in error:
             return f"{self.path}: column {name} holds text that is not UTF-8; convert the file first"
         if column:
@@ -204,22 +239,43 @@ class Table:
 
     def _find_line(self, numbers: Sequence[str]) -> int | None:
         """Line of the first row that has another number of fields, or text instead of a number."""
-        with self.path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-            rows = csv.reader(file, delimiter=self.delimiter)
-            names = next(rows)
-            places = [names.index(name) for name in numbers]
-            for row in rows:
-                if row and len(row) != len(names):
+        before = csv.field_size_limit(_BLOCK)  # Python's own limit is lower than Arrow's
+        try:
+            with self.path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+                rows = csv.reader(file, delimiter=self.delimiter)
+                names = next(rows)
+                places = [names.index(name) for name in numbers]
+                try:
+                    for row in rows:
+                        if row and len(row) != len(names):
+                            return rows.line_num
+                        if row and any(not _is_number(row[i]) for i in places):
+                            return rows.line_num
+                except csv.Error:  # a field that is too long, or what no row can hold
                     return rows.line_num
-                if row and any(not _is_number(row[i]) for i in places):
-                    return rows.line_num
+        finally:
+            csv.field_size_limit(before)
         return None
 
     def _numbers(self, name: str, column: Any) -> Numbers:
         kind = _kind_of(column.type)
         if kind not in ("numeric", "boolean"):
-            raise ValueError(f"{self.path}: column {name!r} must hold numbers: its domain is a range")
-        return np.asarray(pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+            raise ValueError(
+                f"{self.path}: column {quote(name)} must hold numbers: its domain is a range"
+            )
+        with self._arrow(f"has values in column {quote(name)} that cannot be read"):
+            return np.asarray(pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+
+    def _values(self, name: str, column: Any) -> Values:
+        with self._arrow(f"has values in column {quote(name)} that cannot be read"):
+            if pa.types.is_dictionary(column.type) and pa.types.is_timestamp(column.type.value_type):
+                column = column.dictionary_decode()
+            if pa.types.is_timestamp(column.type):  # Python's datetime knows no nanoseconds
+                column = pc.cast(column, _plain(column.type), safe=False)
+            coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+            distinct = [*coded.dictionary.to_pylist(), None]
+            place = coded.indices.cast(pa.int64()).fill_null(len(distinct) - 1)
+            return Values(distinct, place.to_numpy(zero_copy_only=False))
 
 
 def _is_number(text: str) -> bool:
@@ -242,13 +298,11 @@ def _kind_of(kind: Any) -> str:
     return "text" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else "unknown"
 
 
-def _values(column: Any) -> Values:
-    if pa.types.is_timestamp(column.type):  # Python's datetime knows no nanoseconds
-        column = pc.cast(column, pa.timestamp("us", column.type.tz), safe=False)
-    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    distinct = [*coded.dictionary.to_pylist(), None]
-    place = coded.indices.cast(pa.int64()).fill_null(len(distinct) - 1).to_numpy(zero_copy_only=False)
-    return Values(distinct, place)
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type of a column's values as ``Values`` has them."""
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    return pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else kind
 
 
 def parse_label(text: str) -> Category:
@@ -311,9 +365,8 @@ def _encode_values(name: str, kind: Kind, column: Values, table: Table) -> Codes
             distinct[:] = [_moment(value) for value in column.distinct]
             kind.encode(name, Column(distinct), codes)
         except (TypeError, ValueError):
-            raise ValueError(
-                f"{table.path}: column {name!r} must hold dates like 2026-01-31 or 2026-01-31T12:00:00"
-            ) from None
+            problem = "must hold dates like 2026-01-31 or 2026-01-31T12:00:00"
+            raise ValueError(f"{table.path}: column {quote(name)} {problem}") from None
         return codes
     match = Matcher(kind.categories, text=not table.is_parquet)
     distinct[:] = [match(value) for value in column.distinct]
@@ -335,23 +388,36 @@ def read(
 ) -> tuple[Encoded, dict[str, NDArray[Any]]]:
     """A whole file, encoded; ``extra`` columns go through a function, chunk by chunk.
 
-    Memory: the result and one chunk. Room for the most rows that the file can have is set aside at once;
-    the system hands it out as it is filled.
+    Memory: the result, an eighth of it, and one chunk.
     """
     numbers, values = split(domain)
-    most, n = table.most_rows(), 0
-    codes = np.empty((most, len(domain)), dtype=np.uint32)
+    n = 0
+    codes = np.empty((0, len(domain)), dtype=np.uint32)
     others: dict[str, NDArray[Any]] = {}
     for chunk in table.chunks(numbers, [*values, *extra], progress):
         piece = encode(chunk, domain, table)
-        codes[n : n + len(piece)] = piece
+        _put(codes, n, piece)
         for name, convert in extra.items():
             part = convert(chunk[name])  # type: ignore[arg-type]
-            others.setdefault(name, np.empty(most, dtype=part.dtype))[n : n + len(piece)] = part
+            _put(others.setdefault(name, np.empty(0, dtype=part.dtype)), n, part)
         n += len(piece)
     if not n:
         raise ValueError(f"{table.path} has no rows")
-    return Encoded(domain, codes[:n]), {name: values[:n] for name, values in others.items()}
+    for array in (codes, *others.values()):
+        _resize(array, n)
+    return Encoded(domain, codes), others
+
+
+def _put(array: NDArray[Any], n: int, part: NDArray[Any]) -> None:
+    """Write behind the first n rows, and make room where there is none: large arrays are not copied."""
+    end = n + len(part)
+    if end > len(array):
+        _resize(array, end + end // 8)
+    array[n:end] = part
+
+
+def _resize(array: NDArray[Any], n: int) -> None:
+    array.resize((n, *array.shape[1:]), refcheck=False)
 
 
 def label_reader(target: str, known: list[Any] | None, table: Table) -> Reader:
@@ -363,9 +429,9 @@ def label_reader(target: str, known: list[Any] | None, table: Table) -> Reader:
         meant[:] = [match(value) for value in column.distinct]
         used = [meant[i] for i in np.unique(column.place).tolist()]
         if any(label is None for label in used):
-            raise ValueError(f"the target {target!r} has missing values; leave those rows out")
+            raise ValueError(f"the target {quote(target)} has missing values; leave those rows out")
         if known is not None and any(label not in match.known for label in used):
-            raise ValueError(f"the target {target!r} has a label that is not among the classes")
+            raise ValueError(f"the target {quote(target)} has a label that is not among the classes")
         return np.asarray(meant[column.place])
 
     return convert
@@ -391,22 +457,30 @@ def number_reader(target: str) -> Reader:
             except (TypeError, ValueError):
                 used[i] = math.nan
             if not math.isfinite(used[i]):
-                raise ValueError(f"the target {target!r} must hold numbers, and none may be missing")
+                raise ValueError(
+                    f"the target {quote(target)} must hold numbers, and none may be missing"
+                )
         return np.asarray(used[column.place])
 
     return convert
 
 
-def person_reader() -> Reader:
-    """Reads ids as numbers: one for each person, in the order of appearance."""
+def person_reader(name: str) -> Reader:
+    """Reads ids as numbers: one for each person, in the order of appearance.
+
+    What means "missing" anywhere is no id in any file: it would make one person of all who have none.
+    """
     seen: dict[Any, int] = {}
 
     def convert(column: Values) -> NDArray[Any]:
         number = np.zeros(len(column.distinct), dtype=np.int64)
         for i in np.unique(column.place).tolist():
             person = column.distinct[i]
-            if person is None or person == "":
-                raise ValueError("the column of persons has missing values; leave those rows out")
+            missing = person.strip() in NULLS if isinstance(person, str) else person != person
+            if person is None or missing:
+                raise ValueError(
+                    f"the column of persons, {quote(name)}, has missing values; leave those rows out"
+                )
             number[i] = seen.setdefault(person, len(seen))
         return number[column.place]
 
