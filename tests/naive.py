@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lumberjack.domain import MISSING, Codes
-from lumberjack.heavy_hitters import HEAVY, LIGHT, UNMARKED, _distinct, search_order
 from lumberjack.kernels import kernel
 from lumberjack.noise import Bits, ThresholdCoin
 from lumberjack.paths import Level, make_level
+from lumberjack.search import HEAVY, LIGHT, UNMARKED, _distinct, search_order
 from lumberjack.structure import _TRIES, LEFT, NO_SPLIT, RIGHT, Features, _below, _word, child_key
 from lumberjack.tree import LEAF
 

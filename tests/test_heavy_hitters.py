@@ -12,15 +12,8 @@ from hypothesis import strategies as st
 
 from lumberjack import PrivacyLeakWarning, heavy_hitters
 from lumberjack.guarantee import ALPHABET_INFERRED, HEIGHT_INFERRED, SEEDED, plan_heavy_hitters
-from lumberjack.heavy_hitters import (
-    HEAVY,
-    LIGHT,
-    mark_heavy_hitters,
-    mark_tree,
-    search_order,
-    top_down_order,
-)
 from lumberjack.paths import make_level, read_paths
+from lumberjack.search import HEAVY, LIGHT, mark_heavy_hitters, mark_tree, search_order, top_down_order
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 

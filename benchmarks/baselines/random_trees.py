@@ -11,9 +11,9 @@ from scipy.special import ndtr
 
 from benchmarks.baselines.base import DELTA, Baseline, bounds_of, digest, is_categorical, values_of
 from lumberjack.accounting import calibrate_joint, queries_per_tree
-from lumberjack.heavy_hitters import HEAVY, LIGHT, mark_heavy_hitters, search_order
 from lumberjack.noise import Bits, RoundedGaussian, ThresholdCoin
 from lumberjack.paths import make_level
+from lumberjack.search import HEAVY, LIGHT, mark_heavy_hitters, search_order
 from lumberjack.voting import log_shares, read_odds, unchanged
 
 

@@ -186,7 +186,7 @@ class Guide:
         if len(feature) == 0:
             return None
         choice = ExponentialChoice(self.exponent / 2**_STEPS)
-        keys = None if bits.seed is None else tree.nodes.key[node : node + 1]
+        keys = tree.nodes.key[node : node + 1]
         score = self.score.score(left, total)
         i = choice.draw(score[None], bits, keys, weights=weight[None], purpose=Purpose.SPLIT)[0]
         return Choice(int(feature[i]), int(cut[i]), offer.missing_left, self.score.size(left[i]))

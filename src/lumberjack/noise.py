@@ -26,7 +26,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import mpmath
 import numpy as np
@@ -44,10 +44,14 @@ __all__ = [
     "Purpose",
     "RoundedGaussian",
     "ThresholdCoin",
+    "Uniform",
     "exact",
+    "mix",
     "mix_keys",
     "more_words",
+    "passing",
     "seed_from",
+    "settle",
 ]
 
 Words = NDArray[np.uint64]
@@ -115,18 +119,21 @@ def seed_from(random_state: Any) -> int | None:
     return int(check_random_state(random_state).randint(2**31))
 
 
+def _mix(x: Any) -> Any:
+    """Spread every bit over the word (the finaliser of SplitMix64, Steele et al. 2014)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+mix: Callable[[Any], np.uint64] = kernel(_mix)  # of one word; the function itself takes arrays
+
+
 def mix_keys(above: Words, below: Words | np.uint64) -> Words:
     """Key of a node from its parent's key and what tells it from its siblings."""
     with np.errstate(over="ignore"):
-        return _mix(above ^ _mix(below + np.uint64(0x9E3779B97F4A7C15)))
-
-
-def _mix(x: Words | np.uint64) -> Words:
-    """Spread every input bit over the word (the finaliser of SplitMix64, Steele et al. 2014)."""
-    with np.errstate(over="ignore"):
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return np.asarray(x ^ (x >> np.uint64(31)), dtype=np.uint64)
+        mixed = _mix(above ^ _mix(below + np.uint64(0x9E3779B97F4A7C15)))
+    return np.asarray(mixed, dtype=np.uint64)
 
 
 def certified_bounds(p: NDArray[np.float64]) -> tuple[Words, Words]:
@@ -371,82 +378,109 @@ class _Exact(threading.local):
 
 exact = _Exact()
 
-# The exact path. U lies in [value, value + 1) / 2^length. Probabilities are computed with 128 more
-# bits than U has, and a comparison counts only when it is clear by 2^-32 of U's last bit, far above
-# what mpmath can err; otherwise U gets another 64 bits. Each round is needed with chance < 2^-30.
+
+class Uniform(NamedTuple):
+    """A uniform number in [0, 1) as far as it is revealed: in [value, value + 1) / 2^length."""
+
+    value: int
+    length: int
+
+    def below(self, p: Any) -> bool | None:
+        """Whether it is below a probability, or None while its bits do not tell.
+
+        A comparison counts only when it is clear by 2^-32 of the last bit, far above what mpmath errs.
+        """
+        mp = exact.mp
+        edge, slack = p * mp.mpf(2) ** self.length, mp.mpf(2) ** -32
+        if self.value + 1 <= edge - slack:
+            return True
+        return False if self.value >= edge + slack else None
+
+
+T = TypeVar("T")
+
+
+def settle(
+    word: int, more: Callable[[], int], decide: Callable[[Uniform], T | None], precision: int = 128
+) -> T:
+    """The exact path: what to do with a uniform number, of which ``word`` has the first 63 bits.
+
+    Probabilities are computed with ``precision`` more bits than the number has. Where these do not tell,
+    it gets another 64; each round is needed with chance < 2^-30.
+    """
+    u = Uniform(word >> 1, BITS)
+    while True:
+        with exact.mp.workprec(u.length + precision):
+            found = decide(u)
+        if found is not None:
+            return found
+        u = Uniform((u.value << 64) | more(), u.length + 64)
 
 
 def _settle_gaussian(sigma: float, word: int, more: Callable[[], int]) -> int:
-    value, length = word >> 1, BITS
-    while True:
-        x = _magnitude(sigma, value, length)
-        if x is not None:
-            return -x if word & 1 else x
-        value, length = (value << 64) | more(), length + 64
+    x = settle(word, more, lambda u: _magnitude(sigma, u))
+    return -x if word & 1 else x
 
 
-def _magnitude(sigma: float, value: int, length: int) -> int | None:
+def _magnitude(sigma: float, u: Uniform) -> int | None:
     """Smallest x with U >= S(x), or None while U's bits do not tell."""
     mp = exact.mp
-    with mp.workprec(length + 128):
-        unit, slack = mp.mpf(2) ** length, mp.mpf(2) ** -32
-        scale = mp.mpf(sigma) * mp.sqrt(2)
+    scale = mp.mpf(sigma) * mp.sqrt(2)
 
-        def tail(x: int) -> Any:
-            return mp.erfc((x + mp.mpf(0.5)) / scale) * unit
+    def tail(x: int) -> Any:
+        return mp.erfc((x + mp.mpf(0.5)) / scale)
 
-        def exceeds(x: int) -> bool:
-            return x < 0 or value + 1 <= tail(x) - slack
+    def exceeds(x: int) -> bool:
+        return x < 0 or u.below(tail(x)) is True
 
-        u = value / 2**length
-        # erfc(y) <= exp(-y^2) serves as a guess where the float u has run out.
-        guess = float(erfcinv(u)) if u > 0 else math.sqrt(length * math.log(2))
-        low = high = round(guess * math.sqrt(2) * sigma)
-        step = 1
-        while not exceeds(low):
-            low, step = low - step, 2 * step
-        step = 1
-        while exceeds(high):
-            high, step = high + step, 2 * step
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if exceeds(middle) else (low, middle)
-        return high if value >= tail(high) + slack else None
+    first = u.value / 2**u.length
+    # erfc(y) <= exp(-y^2) serves as a guess where the float has run out.
+    guess = float(erfcinv(first)) if first > 0 else math.sqrt(u.length * math.log(2))
+    low = high = round(guess * math.sqrt(2) * sigma)
+    step = 1
+    while not exceeds(low):
+        low, step = low - step, 2 * step
+    step = 1
+    while exceeds(high):
+        high, step = high + step, 2 * step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if exceeds(middle) else (low, middle)
+    return high if u.below(tail(high)) is False else None
 
 
 def _settle_coin(sigma: float, threshold: float, q: int, word: int, more: Callable[[], int]) -> bool:
-    value, length, mp = word >> 1, BITS, exact.mp
-    while True:
-        with mp.workprec(length + 128):
-            unit, slack = mp.mpf(2) ** length, mp.mpf(2) ** -32
-            distance = (mp.mpf(threshold) - q) / (mp.mpf(sigma) * mp.sqrt(2))
-            p = mp.erfc(distance) / 2 * unit
-            if value + 1 <= p - slack:
-                return True
-            if value >= p + slack:
-                return False
-        value, length = (value << 64) | more(), length + 64
+    def decide(u: Uniform) -> bool | None:
+        return u.below(passing(sigma, threshold, q))
+
+    return settle(word, more, decide)
+
+
+def passing(sigma: float, threshold: float, q: int) -> Any:
+    """Chance that q + N(0, sigma^2) exceeds the threshold, as precise as mpmath is set to."""
+    mp = exact.mp
+    return mp.erfc((mp.mpf(threshold) - q) / (mp.mpf(sigma) * mp.sqrt(2))) / 2
 
 
 def _settle_choice(
     exponent: float, scores: list[int], weights: list[float], word: int, more: Callable[[], int]
 ) -> int:
-    value, length, mp = word >> 1, BITS, exact.mp
-    most = max(scores)
-    while True:
-        with mp.workprec(length + 128):
-            unit, slack = mp.mpf(2) ** length, mp.mpf(2) ** -32
-            sizes = [
-                mp.mpf(weight) * mp.exp(mp.mpf(exponent) * (score - most))
-                for score, weight in zip(scores, weights, strict=True)
-            ]
-            total, below, last = mp.fsum(sizes), mp.mpf(0), len(sizes) - 1
-            for c, weight in enumerate(sizes):
-                first, below = below / total * unit, below + weight
-                after = below / total * unit
-                if (c == 0 or value >= first + slack) and (c == last or value + 1 <= after - slack):
-                    return c
-        value, length = (value << 64) | more(), length + 64
+    mp, most, last = exact.mp, max(scores), len(scores) - 1
+
+    def decide(u: Uniform) -> int | None:
+        sizes = [
+            mp.mpf(weight) * mp.exp(mp.mpf(exponent) * (score - most))
+            for score, weight in zip(scores, weights, strict=True)
+        ]
+        total, below = mp.fsum(sizes), mp.mpf(0)
+        for c, weight in enumerate(sizes):
+            first, below = below / total, below + weight
+            above = c == 0 or u.below(first) is False
+            if above and (c == last or u.below(below / total) is True):
+                return c
+        return None
+
+    return settle(word, more, decide)
 
 
 def more_words(bits: Bits, keys: Words | None, i: int, purpose: Purpose) -> Callable[[], int]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from lumberjack.domain import CELLS, MISSING, Domain, Numeric
 from lumberjack.kernels import kernel
+from lumberjack.noise import mix
 
 __all__ = [
     "LEFT",
@@ -93,14 +94,6 @@ def root_keys(seed: int | None, n_trees: int) -> NDArray[np.uint64]:
         for tree in range(n_trees)
     ]
     return np.frombuffer(b"".join(keys), dtype=np.uint64)
-
-
-@kernel
-def mix(x: np.uint64) -> np.uint64:
-    """Spread every bit over the word (the finaliser of SplitMix64, Steele et al. 2014)."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
 
 
 @kernel

@@ -28,9 +28,12 @@ from lumberjack.noise import (
     Integers,
     Purpose,
     ThresholdCoin,
+    Uniform,
     Words,
     exact,
     more_words,
+    passing,
+    settle,
 )
 
 __all__ = ["Thinning"]
@@ -111,22 +114,17 @@ class Thinning:
             return False
         word = int(bits.words(1, keys, Purpose.THRESHOLD)[0])
         more = more_words(bits, keys, 0, Purpose.THRESHOLD)
-        value, length, mp = word >> 1, BITS, exact.mp
         owns = -math.expm1(count * math.log1p(-self.chances[most]))
-        u, chance = value / 2.0**BITS, float(self._passes[count]) / owns
+        u, chance = (word >> 1) / 2.0**BITS, float(self._passes[count]) / owns
         if abs(u - chance) > chance * 2.0**-30 + 2.0**-50:  # far above the error of these floats
             return u < chance
-        while True:
-            with mp.workprec(length + _bits_below(self.chances[most])):
-                unit, slack = mp.mpf(2) ** length, mp.mpf(2) ** -32
-                distance = mp.mpf(self.coin.threshold) - count
-                passes = mp.erfc(distance / (mp.mpf(self.coin.sigma) * mp.sqrt(2))) / 2
-                edge = passes / (1 - (1 - mp.mpf(float(self.chances[most]))) ** count) * unit
-                if value + 1 <= edge - slack:
-                    return True
-                if value >= edge + slack:
-                    return False
-            value, length = (value << 64) | more(), length + 64
+        slot, mp = float(self.chances[most]), exact.mp
+
+        def decide(u: Uniform) -> bool | None:
+            passes = passing(self.coin.sigma, self.coin.threshold, count)
+            return u.below(passes / (1 - (1 - mp.mpf(slot)) ** count))
+
+        return settle(word, more, decide, _bits_below(slot))
 
 
 def _bits_below(p: float) -> int:
@@ -136,20 +134,22 @@ def _bits_below(p: float) -> int:
 
 def _binomial(n: int, p: float, word: int, more: Callable[[], int]) -> int:
     """Successes in n trials: the smallest j with U >= P(more than j), exactly."""
-    value, length, mp = word >> 1, BITS, exact.mp
-    while True:
-        with mp.workprec(length + _bits_below(p)):
-            unit, slack, chance = mp.mpf(2) ** length, mp.mpf(2) ** -32, mp.mpf(float(p))
-            term = upto = (1 - chance) ** n
-            for j in range(n + 1):
-                tail = (1 - upto) * unit
-                if value >= tail + slack or j == n:
-                    return j
-                if value + 1 > tail - slack:
-                    break
-                term *= chance * (n - j) / ((1 - chance) * (j + 1))
-                upto += term
-        value, length = (value << 64) | more(), length + 64
+    mp = exact.mp
+
+    def decide(u: Uniform) -> int | None:
+        chance = mp.mpf(float(p))
+        term = upto = (1 - chance) ** n
+        for j in range(n + 1):
+            more_than_j = u.below(1 - upto)
+            if more_than_j is False or j == n:
+                return j
+            if more_than_j is None:
+                return None
+            term *= chance * (n - j) / ((1 - chance) * (j + 1))
+            upto += term
+        return None
+
+    return settle(word, more, decide, _bits_below(p))
 
 
 def _distinct(n: int, k: int, more: Callable[[], int]) -> list[int]:

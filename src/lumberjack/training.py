@@ -23,9 +23,9 @@ from lumberjack.engines.growth import Table, Work, grow, place
 from lumberjack.growing import Growing, Limits, Nodes, add_children, plant, settle
 from lumberjack.guarantee import Guarantee
 from lumberjack.guided import Choice, Guide
-from lumberjack.heavy_hitters import HEAVY, mark_tree
 from lumberjack.kernels import kernel
 from lumberjack.noise import Bits, ThresholdCoin, Words, mix_keys
+from lumberjack.search import HEAVY, mark_tree
 from lumberjack.structure import LEFT, NO_SPLIT, RIGHT, Features, child_key, root_keys
 from lumberjack.targets import LeafSums, Target, Votes
 from lumberjack.thinning import Thinning
@@ -209,8 +209,7 @@ def prune(
     answers = np.zeros(grown.size, dtype=np.bool_)
     open_to_ask = nodes.level[: grown.size] < policy.height
     awake = np.flatnonzero(open_to_ask & (nodes.n_rows[: grown.size] >= policy.small))
-    keys = None if policy.bits.seed is None else nodes.key[awake]
-    answers[awake] = policy.coin.draw(nodes.n_rows[awake], policy.bits, keys)
+    answers[awake] = policy.coin.draw(nodes.n_rows[awake], policy.bits, nodes.key[awake])
     if policy.thinning is not None:
         grown, answers = _wake(rows, grown, policy, policy.thinning, answers)
     marks = mark_tree(grown.nodes.level[: grown.size], grown.nodes.up, answers, policy.height)
@@ -281,9 +280,8 @@ def _wake(
     asleep = np.flatnonzero(
         (nodes.n_rows[:size] < thinning.small) & (nodes.level[:size] < policy.height)
     )
-    keys = None if bits.seed is None else nodes.key[asleep]
     levels = policy.height - nodes.level[asleep].astype(np.int64)
-    found = thinning.draw(nodes.n_rows[asleep], levels, bits, keys)
+    found = thinning.draw(nodes.n_rows[asleep], levels, bits, nodes.key[asleep])
     tops = [int(asleep[which]) for which, _ in found]
     passed: list[int] = []
     for top, (_, slots), block in zip(tops, found, rows.pick(tree, tops), strict=True):

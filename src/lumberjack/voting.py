@@ -29,7 +29,7 @@ from lumberjack.anatomy import node_sums
 from lumberjack.domain import Codes
 from lumberjack.guarantee import SUM_BOUND
 from lumberjack.kernels import kernel
-from lumberjack.structure import mix
+from lumberjack.noise import mix
 from lumberjack.tree import LEAF, Tree
 
 __all__ = [

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from lumberjack.guarantee import plan_heavy_hitters
-from lumberjack.heavy_hitters import HEAVY, mark_privately
+from lumberjack.heavy_hitters import mark_privately
 from lumberjack.noise import Bits
 from lumberjack.paths import read_paths
+from lumberjack.search import HEAVY
 
 RUNS = 200_000
 EPSILON, DELTA = 0.6, 0.2

@@ -13,9 +13,10 @@ from scipy import stats
 
 from lumberjack import PrivacyLeakWarning, heavy_hitters
 from lumberjack.guarantee import Guarantee
-from lumberjack.heavy_hitters import HEAVY, mark_privately
+from lumberjack.heavy_hitters import mark_privately
 from lumberjack.noise import Bits
 from lumberjack.paths import make_level
+from lumberjack.search import HEAVY
 
 RUNS = 10_000
 SIGMA, TAU, CUT, DELTA = 2.0, 6.0, 1, 3.5
