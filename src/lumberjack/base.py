@@ -56,8 +56,17 @@ Floats = NDArray[np.float64]
 class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """What classifier and regressor share: the way from a table to a released forest."""
 
-    def _plan(self, leaf: Leaf, unit: Unit | None = None) -> Guarantee:
-        """Check every parameter, and calibrate, before any data is read."""
+    def plan(self, unit: Unit | None = None) -> Guarantee:
+        """Check every parameter, and say what ``fit`` will promise; no data needed.
+
+        ``unit="person"`` is what ``fit`` promises when it is given ``person_ids``.
+
+        Examples
+        --------
+        >>> from lumberjack import LumberjackClassifier, plan
+        >>> LumberjackClassifier(epsilon=2.0).plan() == plan(2.0)
+        True
+        """
         if self.splits not in ("guided", "random"):
             raise ValueError(f"splits must be 'guided' or 'random', got {self.splits!r}")
         if self.domain is not None and not isinstance(self.domain, Domain | Mapping):
@@ -74,15 +83,20 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             self.max_depth,
             splits=self.splits,
             accounting=self.accounting,
-            leaf=leaf,
+            leaf=self._leaf_kind(),
             structure_share=self.structure_share,
             threshold=self.threshold,
             rows_per_person=self.rows_per_person,
             unit=unit,
         )
 
-    def _fit(self, X: Any, y: Any, person_ids: Any, guarantee: Guarantee) -> None:
+    def _leaf_kind(self) -> Leaf:
+        """Check the parameters about the target; what a leaf releases."""
+        raise NotImplementedError
+
+    def _fit(self, X: Any, y: Any, person_ids: Any) -> None:
         """Read a table, train on it, keep what was released."""
+        guarantee = self.plan(None if person_ids is None else "person")
         bits = Bits(seed_from(self.random_state))
         X = read_table(X)
         names, _ = columns_of(X)

@@ -5,6 +5,7 @@ import dataclasses
 import io
 import itertools
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -205,7 +206,9 @@ def train(
         model = LumberjackClassifier(
             epsilon, delta, classes=labels, leaf=leaf, class_weight=weight, **settings
         )
-    model._plan("mean" if limits is not None else leaf)  # refuses bad options before data is read
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # fit will say it
+        model.plan()  # refuses bad options before data is read
     table = tables.Table(data, delimiter, locate)
     readers = {
         target: tables.number_reader(target) if limits else tables.label_reader(target, labels, table)

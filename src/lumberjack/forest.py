@@ -1,4 +1,4 @@
-"""The two estimators: validate, plan, run an engine, keep what it released.
+"""The two estimators: their parameters, and how each reads its target.
 
 In: a table and a target. Out: a fitted scikit-learn estimator that holds released values only. With
 ``base``, the part that both share, this is the one place that knows all the others.
@@ -19,13 +19,14 @@ from lumberjack.guarantee import (
     BOUNDS_INFERRED,
     CLASSES_INFERRED,
     Accounting,
+    Leaf,
     Splits,
     warn,
 )
 from lumberjack.inputs import (
     check_bounds,
+    check_class_weight,
     check_classes,
-    check_weights,
     encode_labels,
     read_numbers,
     read_target,
@@ -192,14 +193,16 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
         'person'
         """
         refuse_unknown(fit_params)
+        self._fit(X, y, person_ids)
+        return self
+
+    def _leaf_kind(self) -> Leaf:
         if self.leaf not in ("counts", "majority", "exponential"):
             raise ValueError(f"leaf must be 'counts', 'majority' or 'exponential', got {self.leaf!r}")
-        guarantee = self._plan(self.leaf, None if person_ids is None else "person")
-        self._check_class_weight()
+        check_class_weight(self.class_weight)
         if self.classes is not None and (problem := self._unknown_classes(check_classes(self.classes))):
             raise ValueError(problem)
-        self._fit(X, y, person_ids, guarantee)
-        return self
+        return self.leaf
 
     def _read_target(self, y: Any, caveats: list[str]) -> tuple[Target, NDArray[np.int32]]:
         classes = None if self.classes is None else check_classes(self.classes)
@@ -217,15 +220,6 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
     def classes_(self) -> NDArray[Any]:
         """The labels, sorted."""
         return self.released_.classes.labels
-
-    def _check_class_weight(self) -> None:
-        given = self.class_weight
-        if given is None or (isinstance(given, str) and given == "balanced"):
-            return
-        if not isinstance(given, Mapping):
-            raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {given!r}")
-        if given:
-            check_weights("class_weight", given.values())
 
     def _unknown_classes(self, classes: NDArray[Any]) -> str:
         """What ``class_weight`` names that is no class, in words; nothing if all are."""
@@ -336,11 +330,13 @@ class LumberjackRegressor(RegressorMixin, Base):  # type: ignore[misc]
         ()
         """
         refuse_unknown(fit_params)
-        guarantee = self._plan("mean", None if person_ids is None else "person")
+        self._fit(X, y, person_ids)
+        return self
+
+    def _leaf_kind(self) -> Leaf:
         if self.y_bounds is not None:
             check_bounds(self.y_bounds)
-        self._fit(X, y, person_ids, guarantee)
-        return self
+        return "mean"
 
     def _read_target(self, y: Any, caveats: list[str]) -> tuple[Target, NDArray[np.int32]]:
         values = read_numbers(y)
@@ -394,14 +390,14 @@ def load(path: str | os.PathLike[str]) -> LumberjackClassifier | LumberjackRegre
     """
     stored = read_model(path)
     kind = LumberjackClassifier if stored.kind == "classifier" else LumberjackRegressor
-    unknown = sorted(set(stored.parameters) - set(kind._get_param_names()))
+    unknown = sorted(set(stored.parameters) - set(kind().get_params()))
     if unknown:
         raise ValueError(f"{path} has unknown parameters: {', '.join(unknown)}; update Lumberjack")
     model = kind(**stored.parameters)
     try:
         model._weights(stored.released.domain)
         if isinstance(model, LumberjackClassifier):
-            model._check_class_weight()
+            check_class_weight(model.class_weight)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} is not a sound model file: {error}") from None
     model._keep(stored.released)

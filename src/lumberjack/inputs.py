@@ -23,6 +23,7 @@ from lumberjack.paths import hash_label
 __all__ = [
     "as_domain",
     "check_bounds",
+    "check_class_weight",
     "check_classes",
     "check_lengths",
     "check_names",
@@ -101,6 +102,16 @@ def check_weights(name: str, given: Any) -> NDArray[np.float64]:
     if weights.max() > 1e100 or weights[weights > 0].min() < weights.max() * 1e-12:
         raise ValueError(f"{name} must be 0 or at least 1e-12 of the largest, which is at most 1e100")
     return weights
+
+
+def check_class_weight(given: Any) -> None:
+    """Weights of classes: None, "balanced", or a number of at least 0 for each."""
+    if given is None or (isinstance(given, str) and given == "balanced"):
+        return
+    if not isinstance(given, Mapping):
+        raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {given!r}")
+    if given:
+        check_weights("class_weight", given.values())
 
 
 def check_names(names: list[str], fitted: list[str]) -> None:
