@@ -18,8 +18,8 @@ from hostile import models as fuzz_models
 from sklearn.metrics import roc_auc_score
 
 from lumberjack import Domain, cli, console, load, plan, tables
+from lumberjack.anatomy import NOTHING
 from lumberjack.guarantee import CLASSES_INFERRED, DOMAIN_INFERRED, NOT_ENFORCED
-from lumberjack.report import NOTHING
 
 DOMAIN = Domain(
     {"age": (0, 100), "city": Domain.categorical(["Bonn", "Kiel"], missing=True), "back": ["no", "yes"]}

@@ -515,7 +515,7 @@ def test_a_model_that_learned_nothing_says_so(target):
     with pytest.warns(UserWarning, match="learned nothing: every tree is a single leaf") as caught:
         model.set_params(**settings).fit(frame, y)
     assert caught[0].filename == __file__
-    assert f"at least {model.guarantee_.suggested_rows:,} rows" in str(caught[0].message)
+    assert f"at least {model.guarantee_.suggested_rows:,})" in str(caught[0].message)
     assert "300" not in str(caught[0].message)
 
 

@@ -13,9 +13,10 @@ import pytest
 import reference
 
 from lumberjack import Domain, LumberjackClassifier, LumberjackRegressor, load, plan
+from lumberjack.anatomy import NOTHING
 from lumberjack.guarantee import DOMAIN_INFERRED, SEEDED, plan_heavy_hitters
 from lumberjack.page import render
-from lumberjack.report import NOT_COVERED, NOTHING, Part, describe
+from lumberjack.report import NOT_COVERED, Part, describe
 
 DOMAIN = Domain(
     {

@@ -12,10 +12,19 @@ from numpy.typing import NDArray
 from lumberjack.kernels import kernel
 from lumberjack.tree import LEAF, Forest, Tree
 
-__all__ = ["check_tree", "depths", "importances", "leaf_sizes", "learned_nothing", "node_sums"]
+__all__ = [
+    "NOTHING",
+    "check_tree",
+    "depths",
+    "importances",
+    "leaf_sizes",
+    "learned_nothing",
+    "node_sums",
+]
 
 Floats = NDArray[np.float64]
 Values = Literal["counts", "labels", "sums"]
+NOTHING = "This model learned nothing: every tree is a single leaf, so all rows get the same prediction."
 _CLEAR = 2.0  # standard deviations of noise from which a size can be told from none
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from lumberjack.accounting.checks import check_real
+from lumberjack.anatomy import NOTHING
 from lumberjack.domain import Domain, columns_of
 from lumberjack.engines.local import LocalRows
 from lumberjack.files import open_to_write
@@ -123,12 +124,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         columns = None if names is None else tuple(names)
         released = Released(guarantee, domain, columns, target, forest, curves)
         if released.learned_nothing:
-            warn(
-                "the model learned nothing: every tree is a single leaf, so all rows get the same "
-                f"prediction; at least {guarantee.suggested_rows:,} rows are recommended for this "
-                "budget: get more, raise epsilon, or take fewer trees",
-                UserWarning,
-            )
+            warn(f"{NOTHING} {guarantee.way_out}", UserWarning)
         self._keep(released)
 
     def _read_target(self, y: Any, caveats: list[str]) -> tuple[Target, NDArray[np.int32]]:

@@ -26,7 +26,7 @@ from rich.text import Text
 from lumberjack import anatomy
 from lumberjack.files import open_to_write
 from lumberjack.guarantee import Guarantee, PrivacyLeakWarning
-from lumberjack.report import CONTROL, NOTHING
+from lumberjack.report import CONTROL
 from lumberjack.tree import Forest
 
 __all__ = [
@@ -145,11 +145,7 @@ def print_released(forest: Forest, guarantee: Guarantee) -> None:
     trees, leaves = (f"{found[n]:,} {n if found[n] > 1 else one}" for n, one in _NOUNS.items())
     show(f"Released: {trees} with {leaves} in all, up to {found['depth']} levels deep")
     if found["learned_nothing"]:
-        show(
-            f"{NOTHING} What helps: more rows (recommended: at least {guarantee.suggested_rows:,}), a "
-            "larger --epsilon, or fewer --trees.",
-            "bold red",
-        )
+        show(f"{anatomy.NOTHING} {guarantee.way_out}", "bold red")
 
 
 @contextmanager

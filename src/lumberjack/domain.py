@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from lumberjack.guarantee import warn
 from lumberjack.kernels import kernel
+from lumberjack.quoting import quote
 
 __all__ = [
     "CELLS",
@@ -95,13 +96,13 @@ class Categorical:
             _look_up(values.numbers(name), *lookup, absent, out)
             return
         if values.is_temporal:
-            raise TypeError(f"column {name!r} holds dates, but its domain is a set of categories")
+            raise TypeError(f"column {quote(name)} holds dates, but its domain is a set of categories")
         table = {category: code for code, category in enumerate(self.categories)}
         found = values.items()
         try:
             codes = [absent if v is None or v != v else table.get(v, OTHER) for v in found]
         except (TypeError, ValueError, ArithmeticError):
-            raise TypeError(f"column {name!r} holds values that cannot be categories") from None
+            raise TypeError(f"column {quote(name)} holds values that cannot be categories") from None
         out[:] = codes
 
     @property
@@ -206,9 +207,9 @@ class Column:
                 raise TypeError
             return np.array([math.nan if is_missing(v) else float(v) for v in items], dtype=np.float64)
         except OverflowError:
-            raise ValueError(f"column {name!r} holds a number beyond 1e308; cut it off first") from None
+            raise ValueError(f"column {quote(name)} holds a number beyond 1e308") from None
         except (TypeError, ValueError):
-            raise TypeError(f"column {name!r} must hold numbers: its domain is a range") from None
+            raise TypeError(f"column {quote(name)} must hold numbers: its domain is a range") from None
 
     def timestamps(self, name: str) -> NDArray[np.float64]:
         """Seconds since 1970, NaN where missing."""
@@ -217,7 +218,7 @@ class Column:
         try:
             return np.array([_seconds(v) for v in self.items()], dtype=np.float64)
         except (TypeError, ValueError, ArithmeticError, AttributeError):
-            raise TypeError(f"column {name!r} must hold dates: its domain is a range of dates") from None
+            raise TypeError(f"column {quote(name)} must hold dates, like its domain") from None
 
     def _timestamps(self) -> NDArray[np.float64]:
         if isinstance(self.values, np.ndarray):
@@ -486,7 +487,7 @@ class Domain:
             for column in found["columns"]:
                 kind = _read_kind(column)
                 if columns.setdefault(column["name"], kind) is not kind:
-                    raise ValueError(f"not a domain: column {column['name']!r} occurs twice")
+                    raise ValueError(f"not a domain: column {quote(column['name'])} occurs twice")
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a domain: {error}") from None
         domain = cls(columns)
@@ -499,21 +500,22 @@ def _read_kind(column: Mapping[str, Any]) -> Kind:
     name, kind = column["name"], column["type"]
     if kind == "categorical":
         if not isinstance(column["categories"], list):
-            raise ValueError(f"not a domain: column {name!r} needs a list of categories; fill it in")
+            raise ValueError(f"not a domain: column {quote(name)} needs a list of categories")
         return Categorical(tuple(column["categories"]), column.get("missing", False) is True)
     if kind not in ("numeric", "datetime"):
         raise ValueError(
-            f"not a domain: column {name!r} needs a type (numeric, datetime or categorical), "
-            f"not {kind!r}; fill it in"
+            f"not a domain: column {quote(name)} needs a type (numeric, datetime or categorical), "
+            f"not {quote(kind)}; fill it in"
         )
     low, high = column["low"], column["high"]
     if kind == "datetime" and isinstance(low, str) and isinstance(high, str):
         try:
             low, high = (_seconds(dt.datetime.fromisoformat(v)) for v in (low, high))
         except ValueError:
-            raise ValueError(f"not a domain: column {name!r} needs dates like 2026-01-31") from None
+            problem = f"not a domain: column {quote(name)} needs dates like 2026-01-31"
+            raise ValueError(problem) from None
     if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in (low, high)):
-        raise ValueError(f"not a domain: column {name!r} needs numbers as low and high; fill them in")
+        raise ValueError(f"not a domain: column {quote(name)} needs numbers as low and high")
     return Numeric(float(low), float(high), kind == "datetime")
 
 
@@ -545,7 +547,7 @@ def _check_rows(n: int) -> None:
 
 def _check_name(name: Any) -> str:
     if not isinstance(name, str):
-        raise TypeError(f"column names must be strings, got {name!r}")
+        raise TypeError(f"column names must be strings, got {quote(name)}")
     return name
 
 
@@ -559,12 +561,12 @@ def _kind(name: str, given: Any) -> Kind:
             isinstance(v, numbers.Real) and not isinstance(v, bool) for v in given
         ):
             raise ValueError(
-                f"column {name!r}: a list of two numbers could be a range or two categories; "
+                f"column {quote(name)}: a list of two numbers could be a range or two categories; "
                 "say Domain.numeric(low, high) or Domain.categorical([...])"
             )
         return Domain.categorical(given)
     raise TypeError(
-        f"column {name!r} must be a (low, high) tuple or a list of categories, got {given!r}"
+        f"column {quote(name)} must be a (low, high) tuple or a list of categories, got {quote(given)}"
     )
 
 
@@ -591,7 +593,7 @@ def _infer_column(name: str, column: Column) -> tuple[Kind, bool]:
     try:
         seen = sorted(set(present), key=lambda v: (isinstance(v, str), v))
     except TypeError:
-        raise TypeError(f"column {name!r} holds values of kinds that do not go together") from None
+        raise TypeError(f"column {quote(name)} holds values of kinds that do not go together") from None
     return Categorical(tuple(seen), len(present) < len(items)), True
 
 

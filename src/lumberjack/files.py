@@ -59,7 +59,8 @@ def open_to_write(path: str | os.PathLike[str], *, overwrite: bool = True) -> It
                 hidden.replace(target)
         except BaseException as error:
             if hidden is not None:
-                hidden.unlink(missing_ok=True)
+                with suppress(PermissionError):  # Windows, where the file may still be open
+                    hidden.unlink(missing_ok=True)
             if isinstance(error, OSError) and error.errno in _FULL:
                 why = f"{error.strerror}; nothing of this file was left behind"
                 raise OSError(error.errno, why, os.fspath(path)) from None
@@ -158,11 +159,10 @@ def _is_ours(file: int, path: Path) -> bool:
 
 
 def _remove_left_over(folder: Path) -> None:
+    if fcntl is None:  # no lock tells a left-over file from one that is about to be renamed
+        return
     for path in folder.glob(_prefix() + "*.tmp"):
         with suppress(OSError):
-            if fcntl is None:
-                path.unlink()
-                continue
             # Not through a link, and not waiting at a pipe, that somebody has put here.
             file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:

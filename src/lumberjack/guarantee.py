@@ -207,6 +207,14 @@ class Guarantee:
         return math.ceil(_ROWS_PER_THRESHOLD * threshold)
 
     @property
+    def way_out(self) -> str:
+        """What helps a model that learned nothing."""
+        return (
+            f"What helps: more rows (recommended: at least {self.suggested_rows:,}), a larger epsilon, "
+            "or fewer trees."
+        )
+
+    @property
     def protected(self) -> str:
         """Who or what may be added or removed: a row, or a person with so many rows."""
         r = self.rows_per_person

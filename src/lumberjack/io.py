@@ -32,6 +32,7 @@ from lumberjack.guarantee import (
     Guarantee,
 )
 from lumberjack.inputs import check_bounds, check_classes
+from lumberjack.quoting import quote
 from lumberjack.released import Fitted, Released, released_by
 from lumberjack.structure import Features
 from lumberjack.targets import Classes, Numbers, Target
@@ -284,7 +285,7 @@ def _read_arrays(data: bytes, listed: Any, place: int) -> dict[str, NDArray[Any]
         dimensions = 2 if name in ("values", "calibration") else 1
         proper = len(shape) == dimensions and all(type(n) is int and n >= 0 for n in shape)
         if kind not in _STORED_TYPES or not proper:
-            raise ValueError(f"array {name!r} has no proper type or shape")
+            raise ValueError(f"array {quote(name)} has no proper type or shape")
         dtype = np.dtype(kind)
         size = int(np.prod([1, *shape], dtype=object))
         if size * dtype.itemsize > len(data) - _DIGEST - place:
@@ -405,7 +406,7 @@ def _restore_parameters(found: Any, domain: Domain, kind: str) -> dict[str, Any]
             check_bounds(value)
             value = tuple(value)
         elif isinstance(value, dict | list) or name in ("domain", *_AT_HOME):
-            raise ValueError(f"parameter {name!r} is not plain")
+            raise ValueError(f"parameter {quote(name)} is not plain")
         parameters[name] = value
     needed = (*_NEEDED, "leaf") if kind == "classifier" else _NEEDED
     if not set(needed) <= set(parameters):
@@ -514,5 +515,5 @@ def _widen(name: str, array: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
     """A stored array in the type that the kernels read; numbers that do not fit are refused."""
     low, high = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
     if array.dtype.kind == "f" or array.min(initial=0) < low or array.max(initial=0) > high:
-        raise ValueError(f"array {name!r} holds numbers that do not fit")
+        raise ValueError(f"array {quote(name)} holds numbers that do not fit")
     return array.astype(kind)

@@ -9,8 +9,9 @@ from html import escape as escape_tags
 
 import numpy as np
 
+from lumberjack.anatomy import NOTHING
 from lumberjack.formula import by_hand
-from lumberjack.report import CONTROL, NOT_COVERED, NOTHING, Description, Part
+from lumberjack.report import CONTROL, NOT_COVERED, Description, Part
 
 __all__ = ["render"]
 
@@ -111,7 +112,7 @@ def _verdict(report: Description) -> str:
     if g.weaknesses:
         boxes.append(_box("bad", "Numbers that promise next to nothing.", "", _items(g.weaknesses)))
     if report.learned_nothing:
-        boxes.append(_box("bad", NOTHING, f" {report.way_out()}"))
+        boxes.append(_box("bad", NOTHING, f" {report.guarantee.way_out}"))
     if g.caveats:
         title = "Caveats: the promise holds only with these reserves."
         boxes.append(_box("bad", title, "", _items(g.caveats)))

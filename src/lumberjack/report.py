@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lumberjack.accounting import cutoff_delta, gdp_mu
-from lumberjack.anatomy import depths
+from lumberjack.anatomy import NOTHING, depths
 from lumberjack.domain import Domain, Numeric
 from lumberjack.guarantee import Guarantee
 from lumberjack.released import Fitted, released_by
@@ -19,7 +19,6 @@ from lumberjack.targets import Classes
 
 __all__ = [
     "CONTROL",
-    "NOTHING",
     "NOT_COVERED",
     "Description",
     "Part",
@@ -43,9 +42,6 @@ NOT_COVERED = (
     "in the training data or not.",
     "The computer that held the data: its logs, its memory, and how long training took.",
 )
-
-
-NOTHING = "This model learned nothing: every tree is a single leaf, so all rows get the same prediction."
 
 
 class Report(str):
@@ -183,13 +179,6 @@ class Description:
             rows.append(("noise of leaf sums", f"{g.sum_noise:.6g}, targets up to {g.sum_bound}"))
         return rows
 
-    def way_out(self) -> str:
-        """What helps a model that learned nothing."""
-        return (
-            f"What helps: more rows (recommended: at least {self.guarantee.suggested_rows:,}), a larger "
-            "epsilon, or fewer trees."
-        )
-
     def noise_in_words(self) -> str:
         """The noise against the leaf sizes."""
         if self.learned_nothing:
@@ -246,7 +235,7 @@ class Description:
         lines = [f"Privacy report: {self.promise}", ""]
         lines += [f"CAVEAT: {caveat}" for caveat in self.guarantee.caveats] or ["No caveats."]
         lines += [f"WEAK: {weakness}" for weakness in self.guarantee.weaknesses]
-        lines += [f"{NOTHING} {self.way_out()}"] if self.learned_nothing else []
+        lines += [f"{NOTHING} {self.guarantee.way_out}"] if self.learned_nothing else []
         lines += [f"Recomputed: delta = {self.recomputed:.8g}, the promise {verdict}."]
         lines += ["", "In words", *(f"  {line}" for line in self.in_words())]
         lines += ["", "In numbers", *_aligned(self.in_numbers())]
