@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 
 from lumberjack.accounting.checks import check_real
 from lumberjack.anatomy import NOTHING
-from lumberjack.domain import Domain, columns_of
+from lumberjack.domain import Domain, columns_of, read_off
 from lumberjack.engines.local import LocalRows
 from lumberjack.files import open_to_write
 from lumberjack.guarantee import (
@@ -134,7 +134,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def _find_domain(self, X: Any) -> tuple[Domain, list[str]]:
         """The domain, given or inferred, and its caveats."""
         if self.domain is None:
-            domain, private = Domain.read_off(X)
+            domain, private = read_off(X)
         else:
             domain = as_domain(self.domain)
             private = domain.inferred

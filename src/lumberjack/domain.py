@@ -33,6 +33,8 @@ __all__ = [
     "Encoded",
     "Numeric",
     "columns_of",
+    "is_missing",
+    "read_off",
 ]
 
 CELLS = 2**31  # numbers are placed on this many cells of their public range
@@ -329,20 +331,7 @@ class Domain:
         (Numeric(low=1.0, high=5.0, temporal=False), True)
         """
         warn("the domain is inferred from the data: ranges and categories of the model are not private")
-        return cls.read_off(X)[0]
-
-    @classmethod
-    def read_off(cls, X: Any) -> tuple["Domain", bool]:
-        """The domain of the data, and whether it holds anything that the types alone do not tell."""
-        if not isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame):
-            X = np.asarray(X)
-        names, columns = columns_of(X)
-        names = names or [f"x{j}" for j in range(len(columns))]
-        found = {name: _infer_column(name, column) for name, column in zip(names, columns, strict=True)}
-        private = any(leaks for _, leaks in found.values())
-        domain = cls({name: kind for name, (kind, _) in found.items()})
-        domain.inferred = private
-        return domain, private
+        return read_off(X)[0]
 
     @property
     def names(self) -> list[str]:
@@ -568,6 +557,18 @@ def _kind(name: str, given: Any) -> Kind:
     raise TypeError(
         f"column {quote(name)} must be a (low, high) tuple or a list of categories, got {quote(given)}"
     )
+
+
+def read_off(X: Any) -> tuple[Domain, bool]:
+    """The domain of the data, and whether it holds anything that declared types alone do not tell."""
+    if not isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame):
+        X = np.asarray(X)
+    names, columns = columns_of(X)
+    names = names or [f"x{j}" for j in range(len(columns))]
+    found = {name: _infer_column(name, column) for name, column in zip(names, columns, strict=True)}
+    domain = Domain({name: kind for name, (kind, _) in found.items()})
+    domain.inferred = any(leaks for _, leaks in found.values())
+    return domain, domain.inferred
 
 
 def _infer_column(name: str, column: Column) -> tuple[Kind, bool]:
