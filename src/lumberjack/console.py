@@ -161,7 +161,7 @@ def bar(text: str) -> Iterator[Callable[[float], None]]:
 
 
 def watched() -> bool:
-    """Whether somebody sees standard error: a terminal."""
+    """Whether stderr is a terminal."""
     return _console(stderr=True).is_terminal
 
 

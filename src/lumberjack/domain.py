@@ -529,7 +529,7 @@ class Encoded:
 
 
 def _check_rows(n: int) -> None:
-    """Kernels number rows with 31 bits, and do not look whether they are right."""
+    """Row ids are int32 and unchecked in kernels."""
     if n >= 2**31:
         raise ValueError("X must have fewer than 2^31 rows: train on a sample, predict part by part")
 

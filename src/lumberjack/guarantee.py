@@ -202,7 +202,7 @@ class Guarantee:
 
     @property
     def suggested_rows(self) -> int:
-        """Rows from which it makes sense: with fewer than about 20 thresholds trees stay stumps."""
+        """Recommended number of rows: with fewer than 20 thresholds trees stay stumps."""
         threshold = min(max(self.threshold, 0.0), 2.0**50)  # a record may claim any number
         return math.ceil(_ROWS_PER_THRESHOLD * threshold)
 

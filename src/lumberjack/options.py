@@ -35,7 +35,7 @@ Share = Annotated[
     float | None, typer.Option("--structure-share", help="Share of the budget for the trees' structure.")
 ]
 RowsPerPerson = Annotated[
-    int, typer.Option(help="Most rows that one person owns; above 1 the promise is for persons.")
+    int, typer.Option(help="Maximum number of rows per person; above 1 the promise is for persons.")
 ]
 SplitsOption = Annotated[
     Literal["guided", "random"] | None,

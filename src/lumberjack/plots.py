@@ -183,7 +183,7 @@ def plot_privacy_utility(
     >>> from lumberjack.plots import plot_privacy_utility
     >>> ax = plot_privacy_utility([0.5, 1, 2], rows=20_000)
     >>> [line.get_label() for line in ax.lines]
-    ['table: rows from which it makes sense', 'node: rows to be split', 'leaf: noise of a count', \
+    ['table: recommended rows', 'node: rows to be split', 'leaf: noise of a count', \
 'your table: 20,000 rows']
     """
     if epsilons is None:
@@ -191,7 +191,7 @@ def plot_privacy_utility(
     promises = [plan(epsilon, delta, **settings) for epsilon in epsilons]
     ax = _axes(ax)
     curves: list[tuple[str, Any]] = [
-        ("table: rows from which it makes sense", [p.suggested_rows for p in promises]),
+        ("table: recommended rows", [p.suggested_rows for p in promises]),
         ("node: rows to be split", [p.threshold for p in promises]),
         ("leaf: noise of a count", [p.leaf_noise for p in promises]),
     ]
