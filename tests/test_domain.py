@@ -167,7 +167,7 @@ def test_infer_reads_the_data_and_says_so():
 
 def test_only_types_that_tell_everything_are_public():
     public = pl.DataFrame({"flag": [True], "level": pl.Series(["low"], dtype=pl.Enum(["low", "high"]))})
-    assert not read_off(public)[1]
+    assert not read_off(public).inferred
     for private in (
         pd.DataFrame({"c": pd.Series(["x"], dtype="category")}),
         pl.DataFrame({"s": ["x"]}),
@@ -177,7 +177,7 @@ def test_only_types_that_tell_everything_are_public():
         pd.DataFrame({"flag": pd.Series([True, None], dtype="boolean")}),
         pd.DataFrame({"flag": pd.Series([True, None], dtype="bool[pyarrow]")}),
     ):
-        assert read_off(private)[1]
+        assert read_off(private).inferred
 
 
 def test_one_missing_flag_changes_no_inferred_domain():

@@ -1,6 +1,7 @@
 """The estimators: what they accept, what they release, and what they promise."""
 
 import dataclasses
+import datetime as dt
 import io
 import itertools
 import math
@@ -37,6 +38,7 @@ from lumberjack.guarantee import (
     SEEDED,
     SUM_BOUND,
 )
+from lumberjack.inputs import read_people
 from lumberjack.report import describe
 from lumberjack.targets import Classes, Numbers
 from lumberjack.voting import bin_means, bin_odds
@@ -165,6 +167,7 @@ class Untouchable:
         ({"classes": [0, "1"]}, ValueError, "classes must be all strings or all numbers"),
         ({"classes": [0, None]}, ValueError, "classes must be all strings or all numbers"),
         ({"classes": "ab"}, ValueError, "classes must be a sequence of labels"),
+        ({"class_weight": {"no": 0, "yes": 0, "maybe": 1}}, ValueError, "0 for all classes"),
         ({"class_weight": {"no": 0, "yes": 0}}, ValueError, "must not all be 0"),
         ({"class_weight": {"no": 1e308, "yes": 1e308}}, ValueError, "which is at most 1e100"),
         ({"class_weight": {"no": 10**400}}, ValueError, "class_weight must hold numbers"),
@@ -448,13 +451,45 @@ def test_persons_without_an_id_are_refused():
         classifier(rows_per_person=2).fit(frame, y, person_ids=np.zeros((300, 2)))
 
 
-@ignore_leaks
 def test_persons_are_told_apart_one_by_one():
-    """An odd id among the others must not merge them, as one common array type would."""
-    from lumberjack.inputs import read_people
+    assert len(set(read_people([2**53, 2**53 + 1, 1]))) == 3
+    assert len(set(read_people(["1", "01", "b"]))) == 3
+    assert read_people([7.0, np.int64(7), np.float32(7), True]) == [7, 7, 7, 1]
+    day = dt.date(2020, 1, 1)
+    assert read_people([day]) == [day]
 
-    assert len(set(read_people([2**53, 2**53 + 1, 0.5]))) == 3
-    assert len(set(read_people([1, "1", "b"]))) == 3
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [7, "7"],  # what pandas makes of a column of numbers with one text far down
+        ["1", b"1"],
+        [dt.date(2020, 1, 1), dt.datetime(2020, 1, 1)],
+        [0.1, 0.2],
+        [2.0**53, 1.0],
+        [math.inf, 1.0],
+        [("a", 1), ("b", 2)],
+        np.array(["a", np.nan]),
+        pa.array(["a", None]),
+        list(pa.array(["a", None])),
+        ["a", "<NA>"],
+        ["a", " "],
+        ["a", "NULL"],
+        [b"a", b""],
+    ],
+    ids=str,
+)
+def test_ids_that_could_split_or_merge_persons_are_refused(ids):
+    with pytest.raises(ValueError, match="person_ids"):
+        read_people(ids)
+
+
+def test_one_arrow_id_is_one_person():
+    assert read_people(list(pa.array([5, 5]))) == [5, 5]
+
+
+@ignore_leaks
+def test_persons_do_not_depend_on_the_container():
     frame, y = table(400)
     people = np.repeat(np.arange(100), 4)
     same = [

@@ -607,3 +607,17 @@ def test_a_guided_model_cannot_be_relabelled_as_cheaper(saved, tmp_path):
 def test_a_calibration_that_no_fit_could_have_is_refused(saved, tmp_path, number):
     with pytest.raises(ValueError, match=r"calibration makes no sense|not a sound model file"):
         load_bytes(with_arrays(saved[0].read_bytes(), calibration=(0, number)), tmp_path)
+
+
+def test_splits_beyond_a_column_are_refused(tmp_path):
+    """SHAP would read far outside its arrays: the cut of a number as the place of a category."""
+    X, _ = table()
+    model = classifier(domain={"age": (0, 100)}).fit(X[["age"]], (X["age"] > 50).to_numpy())
+    model.save(tmp_path / "m")
+    header, arrays = fuzz_models.take_apart((tmp_path / "m").read_bytes())
+    header["domain"]["columns"] = [
+        {"name": "age", "type": "categorical", "categories": ["a"], "missing": False}
+    ]
+    version = struct.unpack_from("<I", (tmp_path / "m").read_bytes(), 16)[0]
+    with pytest.raises(ValueError, match="splits where its column has no values"):
+        load_bytes(fuzz_models.put_together(header, arrays, version), tmp_path)

@@ -133,12 +133,8 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
     def _find_domain(self, X: Any) -> tuple[Domain, list[str]]:
         """The domain, given or inferred, and its caveats."""
-        if self.domain is None:
-            domain, private = read_off(X)
-        else:
-            domain = as_domain(self.domain)
-            private = domain.inferred
-        return domain, [DOMAIN_INFERRED] if private else []
+        domain = read_off(X) if self.domain is None else as_domain(self.domain)
+        return domain, [DOMAIN_INFERRED] if domain.inferred else []
 
     def _weights(self, domain: Domain) -> Floats | None:
         given = self.feature_weights

@@ -250,7 +250,6 @@ def _target(
     if not rest:
         raise ValueError("the domain has no column besides the target")
     features = Domain(rest)
-    features.inferred = public.inferred
     kind = public[target] if target in public.names else None
     if bounds is not None:
         kind = parse_bounds(bounds)

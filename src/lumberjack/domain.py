@@ -10,7 +10,7 @@ import json
 import math
 import numbers
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +49,15 @@ Category = str | int | float | bool
 
 @dataclass(frozen=True)
 class Numeric:
-    """Numbers from ``low`` to ``high``; with ``temporal`` they are seconds since 1970 (UTC)."""
+    """Numbers from ``low`` to ``high``; with ``temporal`` they are seconds since 1970 (UTC).
+
+    ``inferred`` says that they were read off the data.
+    """
 
     low: float
     high: float
     temporal: bool = False
+    inferred: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.high - self.low) and self.low <= self.high):
@@ -74,10 +78,14 @@ class Numeric:
 
 @dataclass(frozen=True)
 class Categorical:
-    """A fixed set of categories; with ``missing``, a missing value is a category of its own."""
+    """A fixed set of categories; with ``missing``, a missing value is a category of its own.
+
+    ``inferred`` says that they were read off the data.
+    """
 
     categories: tuple[Category, ...]
     missing: bool = False
+    inferred: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.categories and not self.missing:
@@ -202,8 +210,7 @@ class Column:
             if self.is_numeric and isinstance(self.values, np.ndarray):
                 return self.values.astype(np.float64)
             if self.is_numeric:
-                floats = self.values.cast(nw.Float64)
-                return np.asarray(floats.fill_null(float("nan")).to_numpy(), dtype=np.float64)
+                return _floats(self.values)
             items = self.items()
             if any(isinstance(v, str | bytes) for v in items):
                 raise TypeError
@@ -215,9 +222,9 @@ class Column:
 
     def timestamps(self, name: str) -> NDArray[np.float64]:
         """Seconds since 1970, NaN where missing."""
-        if self.is_temporal:  # as integers: Python knows no dates beyond the year 9999
-            return self._timestamps()
         try:
+            if self.is_temporal:  # as integers: Python knows no dates beyond the year 9999
+                return self._timestamps()
             return np.array([_seconds(v) for v in self.items()], dtype=np.float64)
         except (TypeError, ValueError, ArithmeticError, AttributeError):
             raise TypeError(f"column {quote(name)} must hold dates, like its domain") from None
@@ -227,8 +234,19 @@ class Column:
             steps = self.values.astype("datetime64[us]").astype(np.float64)
             return np.where(np.isnat(self.values), math.nan, steps / 1e6)
         days = isinstance(self.values.dtype, nw.Date)  # in microseconds some overflow
-        steps = self.values.dt.timestamp("ms" if days else "us").cast(nw.Float64)
-        return np.asarray(steps.fill_null(math.nan).to_numpy()) / (1e3 if days else 1e6)
+        return _floats(self.values.dt.timestamp("ms" if days else "us")) / (1e3 if days else 1e6)
+
+
+def _floats(values: Any) -> NDArray[np.float64]:
+    """A narwhals Series of numbers as floats, NaN where missing; large integers are rounded."""
+    if not values.dtype.is_integer():
+        floats = values.cast(nw.Float64).fill_null(math.nan)
+        return np.asarray(floats.to_numpy(), dtype=np.float64)
+    absent = np.asarray(values.is_null().to_numpy(), dtype=np.bool_)
+    # By NumPy: Arrow refuses to round an integer beyond 2^53, and quotes it.
+    out = np.asarray(values.fill_null(0).to_numpy()).astype(np.float64)
+    out[absent] = math.nan
+    return out
 
 
 def is_missing(value: Any) -> bool:
@@ -260,7 +278,9 @@ def columns_of(X: Any) -> tuple[list[str] | None, list[Column]]:
         names = list(frame.columns)
         if all(isinstance(name, str) for name in names):
             return names, [Column(frame[name]) for name in names]
-        X = np.asarray(X)
+    X = np.array(X, dtype=object) if isinstance(X, list | tuple) else np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(f"Expected 2D array, got a {X.ndim}D array instead. Reshape your data.")
     return None, [Column(X[:, j]) for j in range(X.shape[1])]
 
 
@@ -281,8 +301,6 @@ class Domain:
 'sex': Categorical(categories=('Male', 'Female'), missing=False)})
     """
 
-    inferred = False  # whether it was read off the data; models trained with it say so
-
     def __init__(self, columns: Mapping[str, Any]) -> None:
         if not isinstance(columns, Mapping) or not columns:
             raise ValueError("a domain needs a mapping with at least one column")
@@ -302,7 +320,7 @@ class Domain:
             return Numeric(_seconds(low), _seconds(high), temporal=True)
         if not all(isinstance(v, numbers.Real) and not isinstance(v, bool) for v in (low, high)):
             raise TypeError(f"a range needs two numbers or two dates, got {low!r} and {high!r}")
-        return Numeric(float(low), float(high))
+        return Numeric(_bound(low), _bound(high))
 
     @staticmethod
     def categorical(categories: Sequence[Category], *, missing: bool = False) -> Categorical:
@@ -331,7 +349,12 @@ class Domain:
         (Numeric(low=1.0, high=5.0, temporal=False), True)
         """
         warn("the domain is inferred from the data: ranges and categories of the model are not private")
-        return read_off(X)[0]
+        return read_off(X)
+
+    @property
+    def inferred(self) -> bool:
+        """Whether any column was read off the data; models trained with it say so."""
+        return any(kind.inferred for kind in self.kinds)
 
     @property
     def names(self) -> list[str]:
@@ -479,9 +502,9 @@ class Domain:
                     raise ValueError(f"not a domain: column {quote(column['name'])} occurs twice")
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a domain: {error}") from None
-        domain = cls(columns)
-        domain.inferred = found.get("inferred", False) is True
-        return domain
+        if found.get("inferred", False) is True:  # which of them is not said
+            columns = {name: replace(kind, inferred=True) for name, kind in columns.items()}
+        return cls(columns)
 
 
 def _read_kind(column: Mapping[str, Any]) -> Kind:
@@ -505,7 +528,7 @@ def _read_kind(column: Mapping[str, Any]) -> Kind:
             raise ValueError(problem) from None
     if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in (low, high)):
         raise ValueError(f"not a domain: column {quote(name)} needs numbers as low and high")
-    return Numeric(float(low), float(high), kind == "datetime")
+    return Numeric(_bound(low), _bound(high), kind == "datetime")
 
 
 @dataclass(frozen=True)
@@ -534,6 +557,13 @@ def _check_rows(n: int) -> None:
         raise ValueError("X must have fewer than 2^31 rows: train on a sample, predict part by part")
 
 
+def _bound(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"a range needs bounds below 1e308, got {quote(value)}") from None
+
+
 def _check_name(name: Any) -> str:
     if not isinstance(name, str):
         raise TypeError(f"column names must be strings, got {quote(name)}")
@@ -559,43 +589,49 @@ def _kind(name: str, given: Any) -> Kind:
     )
 
 
-def read_off(X: Any) -> tuple[Domain, bool]:
-    """The domain of the data, and whether it holds anything that declared types alone do not tell."""
-    if not isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame):
-        X = np.asarray(X)
+def read_off(X: Any) -> Domain:
+    """The domain of the data; what declared types alone do not tell is marked as inferred."""
+    if isinstance(X, Encoded):
+        return X.domain
     names, columns = columns_of(X)
     names = names or [f"x{j}" for j in range(len(columns))]
-    found = {name: _infer_column(name, column) for name, column in zip(names, columns, strict=True)}
-    domain = Domain({name: kind for name, (kind, _) in found.items()})
-    domain.inferred = any(leaks for _, leaks in found.values())
-    return domain, domain.inferred
+    found = {}
+    for name, column in zip(names, columns, strict=True):
+        kind = _declared_kind(column)
+        found[name] = replace(_infer_kind(name, column), inferred=True) if kind is None else kind
+    return Domain(found)
 
 
-def _infer_column(name: str, column: Column) -> tuple[Kind, bool]:
-    """A column's kind as its values suggest; False when a declared type tells (booleans, Enum)."""
+def _declared_kind(column: Column) -> Kind | None:
+    """A column's kind where a declared type tells (booleans, Enum)."""
     values = column.values
     if column.is_typed and values.dtype == nw.Boolean:
         # Whether a value is missing is up to the data: always allow it.
-        return Categorical((False, True), missing=True), False
+        return Categorical((False, True), missing=True)
     if column.is_typed and isinstance(values.dtype, nw.Enum):
-        return Categorical(tuple(values.cat.get_categories().to_list())), False
+        return Categorical(tuple(values.cat.get_categories().to_list()))
+    return None
+
+
+def _infer_kind(name: str, column: Column) -> Kind:
+    """A column's kind as its values suggest."""
     if column.is_temporal:
-        return _infer_range(column.timestamps(name), temporal=True), True
+        return _infer_range(column.timestamps(name), temporal=True)
     items = column.items()
     present = [v for v in items if not is_missing(v)]
     if present and all(isinstance(v, bool | np.bool_) for v in present):
-        return Categorical((False, True), missing=True), True
+        return Categorical((False, True), missing=True)
     if present and all(isinstance(v, dt.date) for v in present):
-        return _infer_range(column.timestamps(name), temporal=True), True
+        return _infer_range(column.timestamps(name), temporal=True)
     # A category dtype keeps what it saw in the data, so it is as private as the values are.
-    coded = not isinstance(values, np.ndarray) and values.dtype == nw.Categorical
+    coded = not isinstance(column.values, np.ndarray) and column.values.dtype == nw.Categorical
     if not coded and all(isinstance(v, numbers.Real) for v in present):
-        return _infer_range(column.numbers(name)), True
+        return _infer_range(column.numbers(name))
     try:
         seen = sorted(set(present), key=lambda v: (isinstance(v, str), v))
     except TypeError:
         raise TypeError(f"column {quote(name)} holds values of kinds that do not go together") from None
-    return Categorical(tuple(seen), len(present) < len(items)), True
+    return Categorical(tuple(seen), len(present) < len(items))
 
 
 def _infer_range(found: NDArray[np.float64], temporal: bool = False) -> Numeric:

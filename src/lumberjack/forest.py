@@ -224,6 +224,8 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
     def _unknown_classes(self, classes: NDArray[Any]) -> str:
         """What ``class_weight`` names that is no class, in words; nothing if all are."""
         given = self.class_weight if isinstance(self.class_weight, Mapping) else {}
+        if given and not any(given.get(label, 1.0) for label in classes.tolist()):
+            raise ValueError("class_weight must not be 0 for all classes")
         unknown = [label for label in given if label not in classes.tolist()]
         return f"class_weight names labels that are not in classes: {unknown!r}" if unknown else ""
 

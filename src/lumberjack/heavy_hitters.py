@@ -76,6 +76,8 @@ class HeavyHitters:
                 above.pop()
             rest = prefix[len(above[-1]) :] if above else prefix
             text = rest if isinstance(rest, str) else "/".join(map(str, rest))
+            # A label may hold line breaks, and must not look like two prefixes.
+            text = "".join(c if c.isprintable() else "\ufffd" for c in text)
             number = "" if self.counts is None else f"  {self.counts[i]:,}"
             shown.append("  " * len(above) + text + number)
             above.append(prefix)

@@ -4,9 +4,11 @@ In: whatever the caller passes. Out: plain arrays. How one row is read never dep
 errors name the kind of the problem, never a value, a row or a count.
 """
 
+import datetime as dt
+import uuid
 import warnings
 from collections.abc import Mapping
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from lumberjack.noise import Bits, Purpose, mix_keys
 from lumberjack.paths import hash_label
 
 __all__ = [
+    "NULLS",
     "as_domain",
     "check_bounds",
     "check_class_weight",
@@ -31,12 +34,18 @@ __all__ = [
     "encode_labels",
     "encode_rows",
     "limit_rows",
+    "names_nobody",
     "read_numbers",
     "read_people",
     "read_table",
     "read_target",
     "refuse_unknown",
 ]
+
+# How files and other programs spell a missing value.
+NULLS = [
+    "", "NA", "N/A", "#N/A", "NaN", "nan", "n/a", "NULL", "null", "None", "<NA>", "NaT", "<null>",
+]  # fmt: skip
 
 
 def read_table(X: Any) -> Any:
@@ -153,21 +162,41 @@ def read_people(person_ids: Any) -> list[Any]:
         )
     listed = getattr(person_ids, "to_list", None) or getattr(person_ids, "to_pylist", None)
     listed = listed or getattr(person_ids, "tolist", None)
-    people = list(listed() if listed else person_ids)
-    out: list[Any] = []
+    people = [p.as_py() if hasattr(p, "as_py") else p for p in (listed() if listed else person_ids)]
+    out, kinds = [], set()
     for person in people:
-        try:
-            missing = is_missing(person) or person in ("", b"")
-            number = isinstance(person, float) and person.is_integer()
-            hash(person)
-        except (TypeError, ValueError):
-            raise ValueError(
-                "person_ids must hold one plain id for each row, none of them missing"
-            ) from None
-        if missing:
-            raise ValueError("person_ids has missing values; drop those rows or give them an id")
-        out.append(int(person) if number else person)
+        kind = _kind_of_id(person)
+        kinds.add(kind)
+        out.append(int(person) if kind == "whole number" else str(person) if kind == "text" else person)
+    if len(kinds) > 1:  # 7 and "7" may be one person, read in two ways
+        raise ValueError(f"person_ids mixes {' and '.join(sorted(kinds))}; make all of them text")
     return out
+
+
+def _kind_of_id(person: Any) -> str:
+    """What kind of id it is; a missing one, or one that could stand for several persons, is refused."""
+    if isinstance(person, str):
+        missing, kind = names_nobody(person), "text"
+    elif isinstance(person, bytes):
+        missing, kind = not person.strip(), "bytes"
+    elif isinstance(person, Integral | np.bool_):
+        missing, kind = False, "whole number"
+    else:
+        missing, kind = is_missing(person), type(person).__name__
+        if isinstance(person, float | np.floating) and not missing:
+            if not (float(person).is_integer() and abs(float(person)) < 2**53):
+                raise ValueError("person_ids must be text or whole numbers, exact as they are")
+            kind = "whole number"
+        elif not missing and not isinstance(person, dt.date | uuid.UUID):
+            raise ValueError("person_ids must hold one plain id for each row, none of them missing")
+    if missing:
+        raise ValueError("person_ids has missing values; drop those rows or give them an id")
+    return kind
+
+
+def names_nobody(text: str) -> bool:
+    """Whether a text is one of the spellings of a missing value."""
+    return text.strip() in NULLS
 
 
 def limit_rows(

@@ -479,12 +479,22 @@ def _restore_forest(
     for length in nodes.tolist():
         tree = Tree(**{name: field[first : first + length] for name, field in fields.items()})
         check_tree(tree, len(domain))
+        _check_cuts(tree, domain)
         if depths(tree).max() > guarantee.max_depth:
             raise ValueError("a tree is deeper than the guarantee says")
         trees.append(tree)
         released.append(values[first_leaf : first_leaf + tree.n_leaves])
         first, first_leaf = first + length, first_leaf + tree.n_leaves
     return Forest(tuple(trees), tuple(released), Features.of(domain).categorical)
+
+
+def _check_cuts(tree: Tree, domain: Domain) -> None:
+    """Refuse splits that tell nothing apart: beyond a column's codes, or of a range of one cell."""
+    split = tree.feature != LEAF
+    # Numbers are split between two cells, categories at one of them.
+    most = np.array([k.size - 1 - isinstance(k, Numeric) for k in domain.kinds], dtype=np.int64)
+    if (tree.cut[split].astype(np.int64) > most[tree.feature[split]]).any():
+        raise ValueError("a tree splits where its column has no values")
 
 
 def _restore_calibration(

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from lumberjack.domain import Category, Codes, Column, Domain, Encoded, Kind, Numeric
+from lumberjack.inputs import NULLS, read_people
 from lumberjack.quoting import quote, quote_all
 
 __all__ = [
@@ -43,7 +44,6 @@ __all__ = [
 
 _BLOCK = 2**19  # bytes of text in a chunk; Arrow reads up to 32 of them ahead
 _ROWS = 2**16  # rows in a chunk of Parquet
-NULLS = ["", "NA", "N/A", "#N/A", "NaN", "nan", "n/a", "NULL", "null", "None"]
 
 Numbers = NDArray[np.float64]
 Progress = Callable[[float], None]
@@ -473,15 +473,13 @@ def person_reader(name: str) -> Reader:
     seen: dict[Any, int] = {}
 
     def convert(column: Values) -> NDArray[Any]:
-        number = np.zeros(len(column.distinct), dtype=np.int64)
-        for i in np.unique(column.place).tolist():
-            person = column.distinct[i]
-            missing = person.strip() in NULLS if isinstance(person, str) else person != person
-            if person is None or missing:
-                raise ValueError(
-                    f"the column of persons, {quote(name)}, has missing values; leave those rows out"
-                )
-            number[i] = seen.setdefault(person, len(seen))
+        number, used = np.zeros(len(column.distinct), dtype=np.int64), np.unique(column.place)
+        try:
+            people = read_people([column.distinct[i] for i in used.tolist()])
+        except ValueError:
+            problem = "has missing values, or values that are no ids; leave those rows out"
+            raise ValueError(f"the column of persons, {quote(name)}, {problem}") from None
+        number[used] = [seen.setdefault(person, len(seen)) for person in people]
         return number[column.place]
 
     return convert

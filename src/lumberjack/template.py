@@ -7,12 +7,14 @@ except by ``infer``, whose result is marked.
 
 import datetime as dt
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from lumberjack.domain import Categorical, Domain, Kind, read_off
-from lumberjack.tables import NULLS, Progress, Table, parse_label
+from lumberjack.inputs import NULLS
+from lumberjack.tables import Progress, Table, parse_label
 
 __all__ = ["ask_column", "infer", "parse_bounds", "parse_labels", "template", "to_fill_in"]
 
@@ -103,7 +105,5 @@ def infer(table: Table, names: list[str], target: str | None, progress: Progress
         if name == target and len(distinct) <= 20:
             columns[name] = Domain.categorical(sorted(distinct, key=lambda v: (isinstance(v, str), v)))
         else:
-            columns[name] = read_off(pa.table({name: pa.array(items)}))[0][name]
-    domain = Domain(columns)
-    domain.inferred = True
-    return domain
+            columns[name] = read_off(pa.table({name: pa.array(items)}))[name]
+    return Domain({name: replace(kind, inferred=True) for name, kind in columns.items()})

@@ -14,7 +14,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from lumberjack import Domain, LumberjackClassifier, LumberjackRegressor, heavy_hitters
+from lumberjack import Domain, LumberjackClassifier, LumberjackRegressor, heavy_hitters, plan
+from lumberjack.domain import CELLS, MISSING, OTHER
+from lumberjack.guarantee import DOMAIN_INFERRED
 
 ROWS = 1237
 SECRET = "HIV-8417"
@@ -135,6 +137,62 @@ def test_dates_that_python_does_not_know(domain):
         for column in (days, millis):
             for table in (pa.table({"t": column}), pl.from_arrow(pa.table({"t": column}))):
                 check(lambda table=table: quick(domain).fit(table, [0, 1]))
+
+
+def test_late_dates_are_clipped_and_not_quoted():
+    """Arrow refuses to round integers beyond 2^53 and quotes them: 9999-12-31 in microseconds is one."""
+    domain = Domain({"t": DAYS})
+    late = [dt.datetime(9999, 12, 31, 11, 22, 33), dt.datetime(1, 1, 1), None]
+    table = pa.table({"t": pa.array(late, pa.timestamp("us"))})
+    expected = [[CELLS - 1], [0], [MISSING]]
+    for frame in (table, table.to_pandas(types_mapper=pd.ArrowDtype), pl.from_arrow(table)):
+        np.testing.assert_array_equal(domain.encode(frame), expected)
+        check(lambda frame=frame: Domain.infer(frame))
+
+
+def test_large_integers_are_rounded_and_not_quoted():
+    domain = Domain({"a": (0, 2**60)})
+    values = [8417, 2**60 + 8417, None]
+    table = pa.table({"a": pa.array(values, pa.int64())})
+    expected = domain.encode(objects(values)[:, None])
+    for frame in (table, table.to_pandas(types_mapper=pd.ArrowDtype), pl.from_arrow(table)):
+        np.testing.assert_array_equal(domain.encode(frame), expected)
+    codes = Domain({"a": Domain.categorical([8417])}).encode(table)
+    np.testing.assert_array_equal(codes, [[0], [OTHER], [OTHER]])
+
+
+@pytest.mark.parametrize("X", [5, None, [], [1, 2, 3], np.arange(3), "text"], ids=str)
+def test_what_is_no_table_is_no_table_for_a_domain(X):
+    check(lambda: Domain.infer(X), may_work=False)
+    check(lambda: Domain({"a": (0, 1)}).encode(X), may_work=False)
+
+
+@pytest.mark.parametrize("number", [10**400, -(10**400)])
+def test_numbers_beyond_floats_are_refused_as_parameters(number):
+    for action in (
+        lambda: plan(number),
+        lambda: plan(1.0, number),
+        lambda: plan(1.0, n_estimators=number),
+        lambda: plan(1.0, threshold=number),
+        lambda: plan(1.0, structure_share=number),
+        lambda: Domain({"a": (0, number)}),
+        lambda: LumberjackRegressor(y_bounds=(0, number)).plan(),
+        lambda: quick(None, n_jobs=number).plan(),
+        lambda: heavy_hitters([], epsilon=number, delta=1e-6),
+    ):
+        check(action, may_work=False)
+
+
+def test_a_repaired_column_leaves_the_others_inferred():
+    X = np.column_stack([np.linspace(-8417, 8417, 50), np.linspace(0, 1, 50)])
+    with pytest.warns(UserWarning, match="inferred"):
+        found = Domain.infer(X)
+    repaired = Domain({**{name: found[name] for name in found}, "x1": (-1, 3)})
+    assert repaired.inferred
+    assert not Domain({**dict.fromkeys(found, (-1, 1))}).inferred
+    with pytest.warns(UserWarning, match="domain inferred from the data"):
+        model = quick({"x0": found["x0"], "x1": (0, 1)}).fit(X, [0, 1] * 25)
+    assert DOMAIN_INFERRED in model.guarantee_.caveats
 
 
 def test_dates_are_read_alike_whatever_holds_them():

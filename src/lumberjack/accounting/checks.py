@@ -8,9 +8,13 @@ def check_real(name: str, value: float) -> float:
     """Return value as a float; refuse what is not a number, and NaN."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}")
-    if math.isnan(value):
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must be a number below 1e308, got a larger one") from None
+    if math.isnan(number):
         raise ValueError(f"{name} must be a number, got NaN")
-    return float(value)
+    return number
 
 
 def check_epsilon(
@@ -54,7 +58,7 @@ def check_count(name: str, value: int, *, least: int = 1) -> int:
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
     if value > 10**9:
-        raise ValueError(f"{name} must be at most a billion, got {value:.3g}")
+        raise ValueError(f"{name} must be at most a billion, got a larger one")
     return int(value)
 
 
