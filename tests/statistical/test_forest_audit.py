@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 import pytest
+from promises import changed
 from trees import prune
 
 from lumberjack import Domain, LumberjackClassifier, plan
@@ -111,7 +112,7 @@ def chosen(with_canary, promise, seed):
 def worst_choice(exponent_factor=1.0):
     promise = plan(EPSILON, DELTA, 1, 1, structure_share=0.9, leaf="majority")
     exponent = promise.choice_exponent * exponent_factor
-    promise = dataclasses.replace(promise, choice_exponent=exponent)
+    promise = changed(promise, choice_exponent=exponent)
     without, added = chosen(False, promise, 1), chosen(True, promise, 2)
     found = [divergence(without, added), divergence(added, without)]
     shift = np.mean(added >= 9000) - np.mean(without >= 9000)
