@@ -617,6 +617,7 @@ def test_neighbours_with_the_same_noise_differ_in_released_values_only(kind, spl
         type(one.forest_.trees[0]),
         Domain,
         Guarantee,
+        *(type(event) for event in one.guarantee_.events),
     } | {type(k) for k in DOMAIN.kinds} | {type(getattr(one, "targets_", None))}
     for path, value in reachable(one):
         if isinstance(value, int | float) and not isinstance(value, bool):
