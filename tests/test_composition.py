@@ -194,6 +194,9 @@ def test_persons_have_larger_noise_for_the_same_promise():
             scaled.append(ThresholdQueries(event.count, event.noise / 3, None, 0.0, -1))
     cut = joint_delta(math.inf, both.events, 3)
     assert both.verify() == pytest.approx(joint_delta(both.epsilon, scaled) + cut, rel=1e-12)
+    limited = compose(parts, adaptive_budgets=True)
+    expected = zcdp_events_delta(limited.epsilon, scaled) + cut
+    assert limited.verify() == pytest.approx(expected, rel=1e-12)
 
 
 def test_order_and_nesting():

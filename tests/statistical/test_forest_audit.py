@@ -5,7 +5,6 @@ grows them all. The adversary looks at whether the root was split and at the noi
 own leaf. Event chosen on one half, counted on the other; 5 standard errors: false alarms below 1e-6.
 """
 
-import dataclasses
 import math
 
 import numpy as np
@@ -38,7 +37,9 @@ def outputs(n_rows, promise, leaf_noise, seed):
         return noisy_counts(counts, noise, bits, leaves.keys)
 
     target = np.ones(n_rows, dtype=np.int32)
-    many = dataclasses.replace(promise, n_estimators=RUNS)
+    chosen = {"choices_per_record": RUNS * promise.guided_levels} if promise.guided_levels else {}
+    many = changed(promise, n_estimators=RUNS, **chosen)
+    assert many.guided_levels == promise.guided_levels
     forest = LumberjackClassifier(n_jobs=2)._grow(codes, target, 2, features, many, bits, release)
     canary = forest.apply(DOMAIN.encode(np.array([CANARY], dtype=object)))[0]
     values = np.array([v[leaf, 1] for v, leaf in zip(forest.values, canary, strict=True)])
@@ -58,7 +59,7 @@ def divergence(p, q):
 
 def worst(splits, leaf_noise_factor=1.0, threshold_shift=0.0):
     promise = plan(EPSILON, DELTA, 1, 1, splits=splits, leaf="majority")
-    promise = dataclasses.replace(promise, threshold=promise.threshold - threshold_shift)
+    promise = changed(promise, threshold=promise.threshold - threshold_shift)
     found = []
     for n in (1, round(promise.threshold)):
         one = outputs(n, promise, promise.leaf_noise * leaf_noise_factor, seed=n)
