@@ -447,15 +447,20 @@ class Guarantee:
 
 def in_words(event: Event) -> str:
     """What a record takes part in, and its parameters."""
+    name: str = event.kind
+    if event.count == 1:
+        name = {"threshold queries": "threshold query", "choices": "choice", "noisy sums": "noisy sum"}[
+            name
+        ]
     if isinstance(event, Choices):
         said = f"exponent {event.exponent:.6g}, scores move by {event.score_range:g}"
-        return f"{event.count:,} choices a row: {said}"
-    if isinstance(event, NoisySums):
-        return f"{event.count:,} noisy sums a row: noise {event.noise:.6g}, moved by {event.reach:,}"
-    said = f"count + noise {event.noise:.6g} > {event.threshold:.6g}"
-    if event.cutoff is not None:
-        said += f"; never for counts up to {event.cut} (cut-off {event.cutoff:.6g})"
-    return f"{event.count:,} threshold queries a row: {said}"
+    elif isinstance(event, NoisySums):
+        said = f"noise {event.noise:.6g}, moved by {event.reach:,}"
+    else:
+        said = f"count + noise {event.noise:.6g} > {event.threshold:.6g}"
+        if event.cutoff is not None:
+            said += f"; never for counts up to {event.cut} (cut-off {event.cutoff:.6g})"
+    return f"{event.count:,} {name} a row: {said}"
 
 
 def _read_event(pairs: object) -> Event:
