@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 from lumberjack import heavy_hitters
-from lumberjack.accounting import calibrate_joint, calibrate_paper, queries_per_tree
+from lumberjack.accounting import calibrate, calibrate_paper, queries_per_tree
 from lumberjack.noise import Bits, RoundedGaussian, ThresholdCoin
 
 N = 5_000_000
@@ -69,7 +69,7 @@ def calibration():
     for epsilon in (0.001, 1.0, 100.0):
         for k, h in ((20, 100), (1000, 100), (10_000, 10**6)):
             m = k * queries_per_tree(h)
-            joint = best_of(3, lambda e=epsilon, m=m, k=k: calibrate_joint(e, 1e-6, m=m, k=k))
+            joint = best_of(3, lambda e=epsilon, m=m, k=k: calibrate(e, 1e-6, m=m, k=k))
             paper = best_of(1, lambda e=epsilon, m=m, k=k: calibrate_paper(e, 1e-6, m=m, k=k))
             print(f"calibration eps={epsilon:<6g} m={m:<7} joint {1e3 * joint:5.1f} ms", end="")
             print(f", Theorem 1 {1e3 * paper:6.1f} ms")

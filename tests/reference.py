@@ -27,23 +27,31 @@ def joint_delta(epsilon, m, sigma, Delta, k=0, leaf_sigma=mp.inf, r=1):
         return gaussian_delta(epsilon, mu) + cutoff_delta(m, sigma, Delta, r)
 
 
-def choices_delta(epsilon, mu, choices, eta, steps=16):
-    """E U_N(Z - epsilon), from below: the recursion with y and t on a grid of eta / steps."""
-    h, far = (
-        eta / steps,
-        int(14 * np.sqrt(choices) / 2 + 2) * steps,
-    )  # 14 standard deviations of N losses
+def choices_delta(epsilon, mu, ranges):
+    """E U(Z - epsilon), from below, for (N, eta) in the order in which they are asked.
+
+    The recursion with y on a grid of a part of the smallest range, and t on that grid; other ranges are
+    rounded down to it.
+    """
+    least = min(eta for _, eta in ranges)
+    h = least / min(range(16, 41), key=lambda s: max((eta / least * s + 1e-9) % 1 for _, eta in ranges))
+    # 14 standard deviations of all losses, and 2 of the largest ranges
+    spread = np.sqrt(sum(n * eta**2 for n, eta in ranges))
+    far = int((7 * spread + 2 * max(eta for _, eta in ranges)) / h) + 1
     y = h * np.arange(-far, far + 1)
     now = np.maximum(-np.expm1(-y), 0.0)
-    above = -np.expm1(-(y[-1] + h * np.arange(1, steps + 1)))  # U_j = U_0 where no loss can lead below 0
-    for _ in range(choices):
-        wide = np.concatenate([np.zeros(steps), now, above])
-        up, down = wide[steps:], wide[: len(now) + steps]
-        best = now
-        for i in range(steps + 1):
-            p = (np.expm1(eta) - np.expm1(i * h)) / np.expm1(eta)
-            best = np.maximum(best, p * up[i : i + len(now)] + (1 - p) * down[i : i + len(now)])
-        now = best
+    for count, eta in reversed(ranges):
+        wide = int(eta / h + 1e-9)
+        # U_j = U_0 where no loss can lead below 0
+        above = -np.expm1(-(y[-1] + h * np.arange(1, wide + 1)))
+        for _ in range(count):
+            padded = np.concatenate([np.zeros(wide), now, above])
+            up, down = padded[wide:], padded[: len(now) + wide]
+            best = now
+            for i in range(wide + 1):
+                p = (np.expm1(wide * h) - np.expm1(i * h)) / np.expm1(wide * h)
+                best = np.maximum(best, p * up[i : i + len(now)] + (1 - p) * down[i : i + len(now)])
+            now = best
     z = np.linspace(-12, 12, 200_001)
     place = mu * mu / 2 + mu * z - epsilon
     reached = np.where(place > y[-1], -np.expm1(-place), np.interp(place, y, now, left=0.0))

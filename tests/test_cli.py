@@ -113,7 +113,7 @@ def test_plan_says_what_a_budget_buys(run):
     code, out, _ = run("plan --epsilon 0.5 --trees 10 --json")
     found, expected = json.loads(out), plan(0.5, 1e-6, 10)
     assert code == 0
-    assert found["guarantee"]["threshold"] == expected.threshold == found["threshold"]
+    assert found["guarantee"]["events"][0]["threshold"] == expected.threshold == found["threshold"]
     assert found["suggested_rows"] == expected.suggested_rows
     assert [row["epsilon"] for row in found["table"]] == [0.1, 0.25, 0.5, 1, 2, 4, 8]
     code, out, _ = run("plan --epsilon 3 --regression --rows-per-person 2")
@@ -623,7 +623,8 @@ def test_inspection_finds_a_promise_that_does_not_hold(run, folder, tmp_path):
     assert code == 0
     assert "The promise holds" in out
     header, arrays = fuzz_models.take_apart((folder / "model.lumberjack").read_bytes())
-    header["guarantee"]["leaf_noise"] /= 2
+    for event in header["guarantee"]["events"][2:]:
+        event["noise"] /= 2
     (tmp_path / "liar").write_bytes(fuzz_models.put_together(header, arrays))
     code, _, err = run("inspect", tmp_path / "liar", "--verify")
     assert code == 4

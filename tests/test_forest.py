@@ -15,6 +15,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from promises import changed
 from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -650,6 +651,7 @@ def test_neighbours_with_the_same_noise_differ_in_released_values_only(kind, spl
         type(one.forest_.trees[0]),
         Domain,
         Guarantee,
+        *(type(event) for event in one.guarantee_.events),
     } | {type(k) for k in DOMAIN.kinds} | {type(one.released_.target)}
     for path, value in reachable(one):
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -701,7 +703,7 @@ def test_guarantee_is_the_plan():
     assert classifier().fit(frame, y).guarantee_ == plan(4.0, 1e-6, 8, 100)
     promise = classifier(threshold=200).fit(frame, y).guarantee_
     assert promise == plan(4.0, 1e-6, 8, 100, threshold=200)
-    assert dataclasses.replace(promise, threshold_noise=1.0).verify() > promise.delta
+    assert changed(promise, threshold_noise=1.0).verify() > promise.delta
 
 
 def test_toy_data():
@@ -768,9 +770,11 @@ def test_calibration_is_part_of_guided_forests_alone():
     for settings in ({"splits": "random"}, {"leaf": "majority"}):
         model = classifier(**settings).fit(frame, y)
         np.testing.assert_array_equal(model.calibration_, [[1.0, 1.0, 0.0]])
-        assert model.guarantee_.counts_per_record == model.n_estimators
+        assert model.guarantee_.events[-1].count == model.n_estimators
     model = classifier().fit(frame, y)
-    assert model.guarantee_.counts_per_record == model.n_estimators + 4
+    leaves, histogram = model.guarantee_.events[2:]
+    assert (leaves.count, histogram.count) == (model.n_estimators, 1)
+    assert histogram.noise == leaves.noise / 2
     assert not np.array_equal(model.calibration_, [[1.0, 1.0, 0.0]])
 
 

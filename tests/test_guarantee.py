@@ -7,8 +7,9 @@ import warnings
 
 import pytest
 import reference
+from promises import changed
 
-from lumberjack import Guarantee, PrivacyLeakWarning, plan
+from lumberjack import Guarantee, NoisySums, PrivacyLeakWarning, plan
 from lumberjack.guarantee import FOREST_ASSUMPTIONS, NOT_PROVED, plan_heavy_hitters
 
 PLANS = {
@@ -47,17 +48,19 @@ def test_json_round_trip(name):
 
 def test_an_auditor_with_nothing_but_the_record_gets_the_same_delta():
     record = json.loads(PLANS["random"].to_json())
+    queries, leaves = record["events"]
+    assert [queries["kind"], leaves["kind"]] == ["threshold queries", "noisy sums"]
     exact = reference.joint_delta(
         record["epsilon"],
-        record["queries_per_record"],
-        record["threshold_noise"],
-        record["cutoff"],
+        queries["count"],
+        queries["noise"],
+        queries["cutoff"],
         record["n_estimators"],
-        record["leaf_noise"],
+        leaves["noise"],
     )
     assert PLANS["random"].verify() == pytest.approx(float(exact), rel=1e-11)
-    assert record["queries_per_record"] == 20 * (1 + math.floor(math.log2(100)))
-    assert record["threshold"] == record["cutoff"] + 1
+    assert queries["count"] == 20 * (1 + math.floor(math.log2(100)))
+    assert queries["threshold"] == queries["cutoff"] + 1
 
 
 @pytest.mark.parametrize(
@@ -86,7 +89,7 @@ def test_an_auditor_of_means():
     both = (1 / promise.leaf_noise**2 + (promise.sum_bound / promise.sum_noise) ** 2) ** -0.5
     exact = reference.joint_delta(1.0, 140, promise.threshold_noise, promise.cutoff, 20, both)
     assert promise.verify() == pytest.approx(float(exact), rel=1e-11)
-    worse = dataclasses.replace(promise, sum_noise=promise.sum_noise * 0.99)
+    worse = changed(promise, sum_noise=promise.sum_noise * 0.99)
     assert worse.verify() > promise.delta
 
 
@@ -96,15 +99,16 @@ def test_an_auditor_of_guided_splits(name):
     g = PLANS[name]
     r = g.rows_per_person
     one = 1 / g.leaf_noise**2 + (0 if g.sum_noise is None else (g.sum_bound / g.sum_noise) ** 2)
-    gaussian = (g.queries_per_record, g.threshold_noise, g.cutoff, g.counts_per_record, one**-0.5, r)
+    counts = g.counts_per_record + (0 if g.leaf == "majority" else 4)  # a histogram with half the noise
+    gaussian = (g.queries_per_record, g.threshold_noise, g.cutoff, counts, one**-0.5, r)
     assert g.verify() > 1.01 * reference.joint_delta(g.epsilon, *gaussian)
     cut = reference.joint_delta(200, g.queries_per_record, g.threshold_noise, g.cutoff, r=r)
-    mu = g.queries_per_record / g.threshold_noise**2 + g.counts_per_record * one
+    mu = g.queries_per_record / g.threshold_noise**2 + counts * one
     choices = g.choices_per_record * (g.choice_exponent * g.choice_range) ** 2 / 8
     assert g.verify() <= cut + reference.zcdp_delta(g.epsilon, r**2 * (mu / 2 + choices))
     assert g.choices_per_record == g.n_estimators * g.guided_levels
     assert g.choice_range == (1 if g.leaf == "mean" else 2)
-    worse = dataclasses.replace(g, choice_exponent=1.01 * g.choice_exponent)
+    worse = changed(g, choice_exponent=1.01 * g.choice_exponent)
     assert worse.verify() > g.delta
 
 
@@ -116,7 +120,7 @@ def test_the_budget_of_guided_splits_is_shared_as_documented(name):
     parts = (
         g.choices_per_record * (g.choice_exponent * g.choice_range) ** 2 / 4,
         g.queries_per_record / g.threshold_noise**2,
-        g.counts_per_record * one,
+        (g.counts_per_record + 4) * one,  # and a histogram with half the noise
     )
     shares = [part / sum(parts) for part in parts]
     assert shares == pytest.approx([0.3, 0.35, 0.35], rel=1e-6)
@@ -124,11 +128,12 @@ def test_the_budget_of_guided_splits_is_shared_as_documented(name):
 
 def test_an_auditor_of_the_paper_mode():
     record = json.loads(PLANS["paper"].to_json())
+    queries, labels = record["events"]
     structure = reference.theorem1_delta(
-        0.75 * record["epsilon"], 210, record["threshold_noise"], record["cutoff"]
+        0.75 * record["epsilon"], 210, queries["noise"], queries["cutoff"]
     )
-    exponent = 1 / record["leaf_noise"]
-    leaves = reference.zcdp_delta(0.25 * record["epsilon"], 30 * exponent**2 / 8)
+    assert (labels["count"], labels["score_range"]) == (30, 1)
+    leaves = reference.zcdp_delta(0.25 * record["epsilon"], 30 * labels["exponent"] ** 2 / 8)
     assert PLANS["paper"].verify() == pytest.approx(float(structure + leaves), rel=1e-10)
 
 
@@ -137,8 +142,10 @@ def test_an_auditor_of_the_paper_mode():
 def test_less_noise_is_noticed(name, field, factor):
     """A slightly smaller threshold noise alone may even help: it also crosses the cut-off less."""
     noise = getattr(PLANS[name], field)
-    if noise is not None:
-        assert dataclasses.replace(PLANS[name], **{field: noise * factor}).verify() > PLANS[name].delta
+    if (name, field) == ("paper", "leaf_noise"):  # labels by the exponential mechanism
+        assert changed(PLANS[name], choice_exponent=1 / (noise * factor)).verify() > PLANS[name].delta
+    elif noise is not None:
+        assert changed(PLANS[name], **{field: noise * factor}).verify() > PLANS[name].delta
 
 
 @pytest.mark.parametrize(
@@ -156,7 +163,11 @@ def test_less_noise_is_noticed(name, field, factor):
         {"n_estimators": 21},
         {"max_depth": 0},
         {"max_depth": 128},
-        {"leaf_noise": None},
+        {"events": ()},
+        {"events": PLANS["random"].events[:1]},
+        {"events": PLANS["random"].events[::-1]},
+        {"events": PLANS["random"].events * 600},
+        {"events": (None, 1)},
         {"leaf_noise": -1.0},
         {"threshold_noise": 0.0},
         {"epsilon": -1.0},
@@ -171,8 +182,8 @@ def test_less_noise_is_noticed(name, field, factor):
     ],
 )
 def test_a_record_that_contradicts_itself_promises_nothing(change):
-    changed = dataclasses.replace(PLANS["random"], **change)
-    assert changed.verify() > changed.delta
+    claim = changed(PLANS["random"], **change)
+    assert claim.verify() > claim.delta
 
 
 @pytest.mark.parametrize(
@@ -180,35 +191,40 @@ def test_a_record_that_contradicts_itself_promises_nothing(change):
     [
         ("gaussian", {"cut": 100}),
         ("paper", {"caveats": ()}),
-        ("paper", {"leaf_noise": 0.0}),
-        ("paper", {"leaf_noise": None}),
+        ("paper", {"choice_exponent": math.inf}),
+        ("paper", {"choice_range": 0.5}),  # one record raises a class count by 1
+        ("paper", {"cutoff": 1e4}),
+        ("paper counts", {"leaf_noise": 0.0}),
+        ("paper counts", {"accounting": "zcdp"}),
         ("paper", {"queries_per_record": 10**18}),
         ("person", {"method": "two-sided"}),
-        ("random", {"sum_noise": 1e-9, "sum_bound": 4096}),
+        ("random", {"events": (*PLANS["random"].events, NoisySums(1, 1e9))}),
         ("random", {"leaf": "anything"}),
-        ("random", {"choices_per_record": 1}),
-        ("random", {"choice_exponent": 0.1}),
-        ("guided", {"guided_levels": 7}),
-        ("guided", {"guided_levels": -1}),
-        ("guided", {"guided_levels": 0}),
+        ("random", {"method": "composed"}),
+        ("guided", {"choices_per_record": 20 * 101}),  # of 100 levels in all
+        ("guided", {"choices_per_record": 0}),
         ("guided", {"choices_per_record": 119}),
         ("guided", {"choice_exponent": None}),
         ("guided", {"choice_exponent": 0.0}),
         ("guided", {"choice_range": 1.0}),
         ("guided", {"choice_range": None}),
-        ("guided", {"counts_per_record": 23}),  # 20 leaves, and the histogram for four
+        ("guided", {"counts_per_record": 19}),
+        ("guided", {"events": PLANS["guided"].events[:-1]}),  # the histogram for nothing
+        ("guided", {"events": (*PLANS["guided"].events[:-1], NoisySums(1, 1e9))}),
+        ("guided", {"events": (*PLANS["guided"].events[:-1], NoisySums(0, 17.9))}),
         ("guided", {"accounting": "paper", "caveats": (NOT_PROVED,)}),
         ("guided mean", {"choice_range": 0.5}),
-        ("guided person", {"guided_levels": 5, "choices_per_record": 50}),  # of 4 levels in all
+        ("guided person", {"choices_per_record": 50}),  # of 4 levels in all
         ("mean", {"sum_noise": None}),
         ("mean", {"sum_bound": None}),
+        ("mean", {"events": PLANS["mean"].events[:2]}),
         ("mean", {"sum_bound": 0}),
         ("mean", {"sum_noise": -5.0}),
         ("person", {"method": "gaussian", "cutoff": None, "cut": -1}),
     ],
 )
 def test_so_does_one_that_mixes_what_is_not_proved_together(name, change):
-    assert dataclasses.replace(PLANS[name], **change).verify() == 1.0
+    assert changed(PLANS[name], **change).verify() == 1.0
 
 
 def test_frozen_and_readable():
@@ -281,7 +297,7 @@ def test_numbers_that_promise_next_to_nothing_are_said(epsilon, delta, said):
 def test_the_unit_follows_from_the_rows_or_is_said():
     assert plan(1.0).unit == "row"
     assert plan(1.0, rows_per_person=2).unit == "person"
-    assert plan(1.0, unit="person") == dataclasses.replace(plan(1.0), unit="person")
+    assert plan(1.0, unit="person") == changed(plan(1.0), unit="person")
     with pytest.raises(ValueError, match="rows_per_person=2 makes persons the unit"):
         plan(1.0, rows_per_person=2, unit="row")
     with pytest.raises(ValueError, match="unit must be one of 'row', 'person', got 'household'"):
@@ -295,7 +311,7 @@ def test_what_a_promise_rests_on_is_said():
     assert all(f"  assumption  {text}" in str(plan(1.0)) for text in FOREST_ASSUMPTIONS)
     search = plan_heavy_hitters(1.0, 1e-6, 4)
     assert any("search succeeded" in text for text in search.assumptions)
-    assert dataclasses.replace(search, assumptions=FOREST_ASSUMPTIONS).verify() == 1.0
+    assert changed(search, assumptions=FOREST_ASSUMPTIONS).verify() == 1.0
 
 
 @pytest.mark.parametrize(
@@ -348,6 +364,23 @@ def test_bad_parameters_are_named(kwargs, message):
         PLANS["random"].to_json().replace('"n_estimators": 20', f'"n_estimators": {10**400}'),
         "[" * 100_000,
         PLANS["random"].to_json().replace('"caveats": []', '"caveats": [1]'),
+        PLANS["random"].to_json().replace('"noisy sums"', '"noisy thoughts"'),
+        PLANS["random"].to_json().replace('"noisy sums"', '["noisy sums"]'),
+        PLANS["random"].to_json().replace('"reach": 1', '"reach": 1.5'),
+        PLANS["random"].to_json().replace('"reach": 1,', ""),
+        PLANS["random"].to_json().replace('"reach": 1,', '"reach": 1, "reach": 1,'),
+        PLANS["random"].to_json().replace('"reach": 1,', '"reach": 1, "cut": 1,'),
+        PLANS["random"].to_json().replace('"cutoff"', '"cut-off"'),
+        PLANS["random"].to_json().replace('"events": [', '"events": [[], '),
+        PLANS["random"].to_json().replace('"events": [', '"events": [{}, '),
+        PLANS["random"].to_json().replace('"events": [', '"events": [7, '),
+        re.sub(r'"events": \[.*?\]', '"events": {}', PLANS["random"].to_json(), flags=re.DOTALL),
+        json.dumps(
+            {
+                **json.loads(PLANS["random"].to_json()),
+                "events": [dataclasses.asdict(NoisySums(1, 1.0))] * 1001,
+            }
+        ),
     ],
 )
 def test_what_is_not_a_guarantee_is_refused(text):

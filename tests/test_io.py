@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from hostile.models import put_together, take_apart
+from promises import FIELDS
 from sklearn.base import clone
 
 import lumberjack.files
@@ -179,7 +180,7 @@ def test_the_mark_of_an_inferred_domain_reaches_the_file(tmp_path):
     assert not DOMAIN.inferred
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("kind", ["classifier", "regressor"])
 def test_files_of_all_versions_load_for_ever(kind, version):
     """The golden files were written once, by the first of their version, and are never written again."""
@@ -209,7 +210,7 @@ def test_every_field_of_a_tree_is_stored():
 
 def test_fields_that_a_later_guarantee_adds_get_their_defaults(saved, tmp_path):
     header, arrays = take_apart(saved[0].read_bytes())
-    del header["guarantee"]["sum_noise"]
+    del header["guarantee"]["neighbours"]
     again = load_bytes(put_together(header, arrays), tmp_path)
     assert again.guarantee_ == saved[1].guarantee_
     assert isinstance(again.guarantee_, Guarantee)
@@ -270,8 +271,8 @@ def test_a_file_that_is_cut_off_anywhere_is_refused(saved, tmp_path):
 
 def test_a_later_format_asks_for_an_update(saved, tmp_path):
     header, arrays = take_apart(saved[0].read_bytes())
-    with pytest.raises(ValueError, match="format 3, this version reads 1 to 2: update"):
-        load_bytes(put_together(header, arrays, version=3), tmp_path)
+    with pytest.raises(ValueError, match="format 4, this version reads 1 to 3: update"):
+        load_bytes(put_together(header, arrays, version=4), tmp_path)
 
 
 def with_arrays(data, **changes):
@@ -524,6 +525,11 @@ def test_devices_are_written_as_they_are(saved):
 
 def loaded_with(data, tmp_path, **guarantee):
     header, arrays = take_apart(data)
+    for name in guarantee.keys() & FIELDS.keys():
+        kind, n, field = FIELDS[name]
+        [event for event in header["guarantee"]["events"] if event["kind"] == kind.kind][n][field] = (
+            guarantee.pop(name)
+        )
     header["guarantee"].update(guarantee)
     for name in set(guarantee) & set(header["parameters"]):
         header["parameters"][name] = guarantee[name]
@@ -533,16 +539,21 @@ def loaded_with(data, tmp_path, **guarantee):
 @pytest.mark.parametrize(
     "claim",
     [
-        {"leaf": "none", "counts_per_record": 0, "leaf_noise": None},  # leaves that nobody pays for
+        {"leaf": "none", "counts_per_record": 0},  # leaves that nobody pays for
         {"leaf": "prefixes"},
         {"method": "gaussian", "cutoff": None, "cut": -1},
         {"leaf": "majority"},  # but its leaves hold counts
+        {"method": "composed"},
+        {"events": []},
+        {"events": "all"},
         {"queries_per_record": -1},
         {"counts_per_record": 2**62},
         {"threshold_noise": -1.0},
         {"leaf_noise": -1.0},
         {"cutoff": -1.0},
         {"threshold": 1e308},
+        {"choice_exponent": 0.0},
+        {"choice_range": -2.0},
         {"delta": 5e-324},
     ],
 )
@@ -577,11 +588,13 @@ def test_headers_of_the_wrong_kind_are_refused(saved, tmp_path, keys, value):
     [
         (["parameters", "splits"], "random"),
         (["parameters", "splits"], "junk"),
-        (["guarantee", "guided_levels"], -1),
-        (["guarantee", "guided_levels"], 0),
+        (["guarantee", "events", 1, "count"], -1),
+        (["guarantee", "events", 1, "count"], 0),
+        (["guarantee", "events", 1, "kind"], "noisy sums"),
+        (["guarantee", "events"], {}),
         (["guarantee", "rows_per_person"], 2**40),
-        (["guarantee", "choice_exponent"], None),
-        (["guarantee", "choices_per_record"], 2**60),
+        (["guarantee", "events", 1, "exponent"], None),
+        (["guarantee", "events", 1, "count"], 2**60),
     ],
 )
 def test_guided_files_that_contradict_themselves_are_refused(saved, tmp_path, place, value):
@@ -590,15 +603,10 @@ def test_guided_files_that_contradict_themselves_are_refused(saved, tmp_path, pl
 
 
 def test_a_guided_model_cannot_be_relabelled_as_cheaper(saved, tmp_path):
-    data = saved[0].read_bytes()
-    cheaper = {
-        "guided_levels": 0,
-        "choices_per_record": 0,
-        "choice_exponent": None,
-        "choice_range": None,
-    }
-    for name, value in cheaper.items():
-        data = change(data, ["guarantee", name], value)
+    header, arrays = take_apart(saved[0].read_bytes())
+    queries, _, leaves, _ = header["guarantee"]["events"]
+    header["guarantee"]["events"] = [queries, leaves]
+    data = put_together(header, arrays)
     with pytest.raises(ValueError, match=r"calibration is not that|splits is not that"):
         load_bytes(data, tmp_path)
 
@@ -614,10 +622,10 @@ def test_splits_beyond_a_column_are_refused(tmp_path):
     X, _ = table()
     model = classifier(domain={"age": (0, 100)}).fit(X[["age"]], (X["age"] > 50).to_numpy())
     model.save(tmp_path / "m")
-    header, arrays = fuzz_models.take_apart((tmp_path / "m").read_bytes())
+    header, arrays = take_apart((tmp_path / "m").read_bytes())
     header["domain"]["columns"] = [
         {"name": "age", "type": "categorical", "categories": ["a"], "missing": False}
     ]
     version = struct.unpack_from("<I", (tmp_path / "m").read_bytes(), 16)[0]
     with pytest.raises(ValueError, match="splits where its column has no values"):
-        load_bytes(fuzz_models.put_together(header, arrays, version), tmp_path)
+        load_bytes(put_together(header, arrays, version), tmp_path)

@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import reference
+from promises import changed
 
-from lumberjack import Domain, LumberjackClassifier, LumberjackRegressor, load, plan
+from lumberjack import Domain, LumberjackClassifier, LumberjackRegressor, compose, load, plan
 from lumberjack.anatomy import NOTHING
 from lumberjack.guarantee import DOMAIN_INFERRED, SEEDED, plan_heavy_hitters
 from lumberjack.page import render
@@ -99,7 +100,7 @@ def test_a_report_shows_numbers_that_can_be_checked(models):
         [
             g.queries_per_record / g.threshold_noise**2,
             g.choices_per_record * (g.choice_exponent * g.choice_range / 2) ** 2,
-            g.counts_per_record / g.leaf_noise**2,
+            (g.counts_per_record + 4) / g.leaf_noise**2,  # and a histogram with half the noise
         ]
     )
     assert [part.share for part in found.budget] == pytest.approx(list(spent / spent.sum()))
@@ -122,12 +123,10 @@ def test_inferred_parts_are_red(models):
 
 
 def test_a_promise_that_does_not_hold_is_red(models):
-    import dataclasses
-
     model = models["counts"]
-    wrong = dataclasses.replace(model.guarantee_, leaf_noise=1.0)
+    wrong = changed(model.guarantee_, leaf_noise=1.0)
     liar = copy.copy(model)
-    liar.released_ = dataclasses.replace(model.released_, guarantee=wrong)
+    liar.released_ = replace(model.released_, guarantee=wrong)
     found = describe(liar)
     assert not found.holds
     assert "DOES NOT HOLD" in found.text()
@@ -153,29 +152,50 @@ def test_the_file_is_named_by_its_fingerprint(models, tmp_path):
     assert render(found) == render(describe(load(tmp_path / "m"), digest))  # no date, no chance
 
 
+def numbers_of(text):
+    """Names and numbers: the text of a page has them as "name = number"."""
+    found = re.findall(r"([^\s,(]+) = (-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)", text)
+    return {name: float(value) for name, value in found}
+
+
 def by_hand(text):
     """Delta from the text of a page alone, and how much of it a bound from above may add."""
     text = text[text.index("By hand;") : text.index("The whole record as JSON")]
-    found = dict(re.findall(r"([^\s,(]+) = (-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)", text))
-    n = {name: float(value) for name, value in found.items()}
-    m, k, r = int(n["m"]), int(n["k"]), int(n.get("r", 1))
-    one = 1 / n["σ_L"] ** 2 if "k/σ_L²" in text or "8·σ_L²" in text else 0.0
-    if "k·B²/σ_s²" in text:
-        one += (n["B"] / n["σ_s"]) ** 2
-    if "√j/σ" in text:
-        rho = k / (8 * n["σ_L"] ** 2) if "ρ is k/(8·σ_L²)" in text else k * one / 2
-        structure = reference.theorem1_delta(n["s"] * n["ε"], m, n["σ"], n["Δ"])
+    formula, listed = text.split("The events, in their order:")
+    n = numbers_of(formula[formula.index("The numbers:") :])
+    events = [
+        (kind, numbers_of(said))
+        for kind, said in re.findall(
+            r"\d+\. (Threshold queries|Choices|Noisy sums): ([^\n]*)\.\n", listed
+        )
+    ]
+    queries, choices, sums = (
+        [of for name, of in events if name == kind]
+        for kind in ("Threshold queries", "Choices", "Noisy sums")
+    )
+    assert len(events) == len(re.findall(r"\n\d+\. ", listed)) > 0
+    r = int(n.get("r", 1))
+    released = sum(e["k"] * e["B"] ** 2 / e["σ"] ** 2 for e in sums)
+    if "√j/σ" in formula:
+        rho = sum(e["N"] * (e["λ"] * e["w"]) ** 2 / 8 for e in choices) + released / 2
+        (q,) = queries
+        structure = reference.theorem1_delta(n["s"] * n["ε"], int(q["m"]), q["σ"], q["Δ"])
         return structure + reference.zcdp_delta((1 - n["s"]) * n["ε"], rho), 1e-9
-    cut = 0
-    if "Φ(Δ/σ)^m" in text:
-        cut = reference.cutoff_delta(m, n["σ"], n["Δ"], r)
-        assert n["τ"] >= n["c"] + r + n["Δ"] - 1e-9
-    assert ("r²·(" in text) == ("r·m" in text) == ("r" in n)
-    mu = r * np.sqrt(m / n["σ"] ** 2 + k * one)
-    if "U_N" not in text:
-        return reference.gaussian_delta(n["ε"], mu) + cut, 1e-9
-    eta = (r if "η is r·λ·w" in text else 1) * n["λ"] * n["w"]
-    return reference.choices_delta(n["ε"], mu, int(n["N"]), eta) + cut, 0.02
+    quiet = 1
+    for q in queries:
+        if "Δ" in q:
+            quiet *= 1 - reference.cutoff_delta(int(q["m"]), q["σ"], q["Δ"], r)
+            assert q["τ"] >= q["c"] + r + q["Δ"] - 1e-9
+    assert ("Φ(Δ/σ)^m" in formula) == any("Δ" in q for q in queries)
+    assert ("r²·(" in formula) == ("r" in n)
+    mu = r * np.sqrt(sum(q["m"] / q["σ"] ** 2 for q in queries) + released)
+    if "a is ε and ρ is" in formula and "E U" not in formula:
+        rho = mu**2 / 2 + sum(e["N"] * (r * e["λ"] * e["w"]) ** 2 / 8 for e in choices)
+        return reference.zcdp_delta(n["ε"], rho) + 1 - quiet, 1e-9
+    if not choices:
+        return reference.gaussian_delta(n["ε"], mu) + 1 - quiet, 1e-9
+    ranges = [(int(e["N"]), (r if "r·λ·w" in formula else 1) * e["λ"] * e["w"]) for e in choices]
+    return reference.choices_delta(n["ε"], mu, ranges) + 1 - quiet, 0.02
 
 
 RECORDS = {
@@ -191,6 +211,15 @@ RECORDS = {
     "paper counts": plan(0.5, 1e-6, 10, accounting="paper"),
     "paper regression": plan(0.5, 1e-6, 10, accounting="paper", leaf="mean"),
     "no leaves": plan_heavy_hitters(1.0, 1e-6, 32),
+    "several": compose(
+        [plan(1.0, 1e-6), plan(0.5, 1e-6, 10, leaf="mean"), plan_heavy_hitters(0.3, 1e-7, 9)]
+    ),
+    "several persons": compose(
+        [plan(1.0, rows_per_person=2), plan(0.4, rows_per_person=2, splits="random")]
+    ),
+    "several adaptive": compose(
+        [plan(1.0, 1e-6), plan(0.5, 1e-6, 10, leaf="mean")], adaptive_budgets=True
+    ),
     "no cut-off": plan_heavy_hitters(1.0, 1e-6, 4, method="gaussian", counts=True, dense_nodes=340),
 }
 

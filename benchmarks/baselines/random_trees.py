@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from benchmarks.baselines.base import DELTA, Baseline, bounds_of, digest, is_categorical, values_of
-from lumberjack.accounting import calibrate_joint, queries_per_tree
+from lumberjack.accounting import calibrate, queries_per_tree
 from lumberjack.noise import Bits, RoundedGaussian, ThresholdCoin
 from lumberjack.paths import make_level
 from lumberjack.search import HEAVY, LIGHT, mark_heavy_hitters, search_order
@@ -241,7 +241,7 @@ class HeavyHitterForest(Baseline):
     def noise(self, epsilon):
         """Calibrated noise: the sparse search meets 1 + floor(log2 h) queries a tree, top-down h."""
         a_tree = self.depth if self.method == "top-down" else queries_per_tree(self.depth)
-        return calibrate_joint(epsilon, DELTA, m=self.n_trees * a_tree, k=self.n_trees)
+        return calibrate(epsilon, DELTA, m=self.n_trees * a_tree, k=self.n_trees)
 
     def floor(self, found, n_rows):
         """Most rows of a node for which no pass is expected among all such nodes that could be asked."""

@@ -1,16 +1,22 @@
 """Differentially private random forests, and heavy hitters in trees."""
 
+from lumberjack.accounting import Choices, NoisySums, ThresholdQueries
+from lumberjack.composition import compose
 from lumberjack.domain import Domain
 from lumberjack.forest import LumberjackClassifier, LumberjackRegressor, load
 from lumberjack.guarantee import Guarantee, PrivacyLeakWarning, plan
 from lumberjack.heavy_hitters import heavy_hitters
 
 __all__ = [
+    "Choices",
     "Domain",
     "Guarantee",
     "LumberjackClassifier",
     "LumberjackRegressor",
+    "NoisySums",
     "PrivacyLeakWarning",
+    "ThresholdQueries",
+    "compose",
     "heavy_hitters",
     "load",
     "plan",

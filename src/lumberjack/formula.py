@@ -4,6 +4,7 @@ In: a ``Guarantee``. Out: sentences. They say what ``verify`` computes, and noth
 compute it again.
 """
 
+from lumberjack.accounting import Choices, Event, NoisySums, ThresholdQueries
 from lumberjack.guarantee import Guarantee
 
 __all__ = ["by_hand"]
@@ -12,67 +13,86 @@ _ZCDP = "2·exp(−(a − ρ)²/(4ρ)) / (1 + x + √((1 + x)² + 4/(πρ))) wit
 
 
 def by_hand(g: Guarantee) -> list[str]:
-    """Formula, meaning of its parts, and numbers of a record."""
-    numbers: dict[str, float | None] = {
-        "ε": g.epsilon,
-        "m": g.queries_per_record,
-        "σ": g.threshold_noise,
-        "Δ": g.cutoff,
-        "k": g.counts_per_record,
-        "σ_L": g.leaf_noise,
-        "B": g.sum_bound,
-        "σ_s": g.sum_noise,
-    }
-    if g.guided_levels:
-        numbers |= {"N": g.choices_per_record, "λ": g.choice_exponent, "w": g.choice_range}
+    """Formula, meaning of its parts, and numbers of a record: one line for each event."""
+    numbers: dict[str, float | None] = {"ε": g.epsilon}
     if g.accounting == "paper":
         numbers["s"] = g.structure_share
     if g.rows_per_person > 1:
         numbers["r"] = g.rows_per_person
-    said = _paper(g) if g.accounting == "paper" else _joint(g)
-    listed = ", ".join(f"{name} = {v:.12g}" for name, v in numbers.items() if v is not None)
-    said.append(f"The numbers: {listed}.")
-    if g.cutoff is not None:
+    said = {"paper": _paper, "joint": _joint, "zcdp": _zcdp}[g.accounting](g)
+    said.append(f"The numbers: {_listed(numbers)}. The events, in their order:")
+    said += [f"{i + 1}. {_event(event)}" for i, event in enumerate(g.events)]
+    if any(isinstance(event, ThresholdQueries) and event.cutoff is not None for event in g.events):
         said.append(
-            f"The threshold τ = {g.threshold:.12g} must be at least c + {g.rows_per_person} + Δ, where "
-            f"c = {g.cut} is the largest count that never passes."
+            f"Each threshold τ must be at least c + {g.rows_per_person} + Δ, where c is the largest "
+            "count that never passes."
         )
     return said
 
 
+def _listed(numbers: dict[str, float | None]) -> str:
+    return ", ".join(f"{name} = {v:.12g}" for name, v in numbers.items() if v is not None)
+
+
+def _event(event: Event) -> str:
+    """An event by the symbols of the formulas."""
+    numbers: dict[str, float | None]
+    if isinstance(event, Choices):
+        numbers = {"N": event.count, "λ": event.exponent, "w": event.score_range}
+    elif isinstance(event, NoisySums):
+        numbers = {"k": event.count, "σ": event.noise, "B": event.reach}
+    else:
+        numbers = {"m": event.count, "σ": event.noise, "Δ": event.cutoff, "τ": event.threshold}
+        numbers |= {"c": None if event.cutoff is None else event.cut}
+    return f"{event.kind.capitalize()}: {_listed(numbers)}."
+
+
+def _sums(g: Guarantee) -> str:
+    """mu^2 as sums over the events that there are."""
+    parts = ["Σ m/σ² over threshold queries", "Σ k·B²/σ² over noisy sums"]
+    return " + ".join(parts if any(isinstance(e, NoisySums) for e in g.events) else parts[:1])
+
+
+def _cut(g: Guarantee) -> str:
+    """What the cut-offs add."""
+    if not any(isinstance(event, ThresholdQueries) and event.cutoff is not None for event in g.events):
+        return ""
+    one = "min(Φ(Δ/σ)^m, Φ((Δ + r − 1)/σ)^(r·m))" if g.rows_per_person > 1 else "Φ(Δ/σ)^m"
+    return f" + 1 − Π {one}, a product over threshold queries"
+
+
 def _joint(g: Guarantee) -> list[str]:
     """The joint bound, with choices or without: docs/guarantee.md."""
-    people = g.rows_per_person > 1
-    spent = "m/σ²" if g.leaf_noise is None else f"m/σ² + {_leaves(g)}"
-    gauss = "Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ)"
-    cut = "1 − min(Φ(Δ/σ)^m, Φ((Δ + r − 1)/σ)^(r·m))" if people else "1 − Φ(Δ/σ)^m"
-    said = [
-        f"δ = {'E U_N(Z − ε)' if g.guided_levels else gauss}{'' if g.cutoff is None else f' + {cut}'}, "
-        f"where μ² is {f'r²·({spent})' if people else spent}."
-    ]
-    if g.guided_levels:
+    chosen, people = any(isinstance(event, Choices) for event in g.events), g.rows_per_person > 1
+    main = "E U(Z − ε)" if chosen else "Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ)"
+    said = [f"δ = {main}{_cut(g)}. There μ² is {f'r²·({_sums(g)})' if people else _sums(g)}."]
+    if chosen:
         said += [
-            "Z is normal with mean μ² / 2 and variance μ². U_0(y) is the larger of 1 − e^(−y) and 0; "
-            "U_j(y), for j = 1 to N, is the largest p·U_(j−1)(y + t) + (1 − p)·U_(j−1)(y + t − η) over "
-            "0 ≤ t ≤ η, where p is (e^η − e^t)/(e^η − 1) and η is "
-            f"{'r·λ·w' if people else 'λ·w'}.",
-            "Lumberjack computes U_N from above, by some per cent for hundreds of choices. Where it is "
+            "Z is normal with mean μ²/2 and variance μ². U(y) starts as the larger of 1 − e^(−y) and 0. "
+            "Go through the choices, the last event first, N times each, and replace U(y) by the "
+            "largest p·U(y + t) + (1 − p)·U(y + t − η) over 0 ≤ t ≤ η, where p is (e^η − e^t)/(e^η − 1) "
+            f"and η is {'r·λ·w' if people else 'λ·w'}.",
+            "Lumberjack computes U from above, by some per cent for hundreds of choices. Where it is "
             f"smaller, the first term is instead the price in zCDP, {_ZCDP}; a is ε and ρ is "
-            "μ²/2 + N·η²/8.",
+            "μ²/2 + Σ N·η²/8.",
         ]
     return said
 
 
+def _zcdp(g: Guarantee) -> list[str]:
+    """zCDP of everything, and the cut-offs."""
+    rho = f"({_sums(g)})/2 + Σ N·(λ·w)²/8 over choices"
+    rho = f"r²·({rho})" if g.rows_per_person > 1 else rho
+    cut = f" To it comes{_cut(g).removeprefix(' +')}." if _cut(g) else ""
+    return [f"δ is {_ZCDP}; a is ε and ρ is {rho}.{cut}"]
+
+
 def _paper(g: Guarantee) -> list[str]:
     """Theorem 1 for the structure, zCDP for the leaves, and both added up."""
-    rho = "k/(8·σ_L²)" if g.leaf == "exponential" else f"({_leaves(g)})/2"
+    rho = "N·(λ·w)²/8" if g.leaf == "exponential" else "Σ k·B²/(2·σ²) over noisy sums"
     return [
         "δ is the largest, over j = 0 to m, of 1 − q + q·G(s·ε − ln q, √j/σ) and G(s·ε + ln q, √j/σ), "
-        "where q is Φ(Δ/σ)^(m − j), G(a, μ) is Φ(μ/2 − a/μ) − e^a·Φ(−μ/2 − a/μ), and G(a, 0) is 0.",
+        "where q is Φ(Δ/σ)^(m − j), G(a, μ) is Φ(μ/2 − a/μ) − e^a·Φ(−μ/2 − a/μ), and G(a, 0) is 0; m, σ "
+        "and Δ are those of the threshold queries.",
         f"To it comes {_ZCDP}; a is (1 − s)·ε and ρ is {rho}.",
     ]
-
-
-def _leaves(g: Guarantee) -> str:
-    """What the leaves spend of mu^2."""
-    return "k/σ_L²" if g.sum_noise is None else "k/σ_L² + k·B²/σ_s²"

@@ -11,22 +11,25 @@ import sys
 import warnings
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from lumberjack.accounting import (
+    MOST_EVENTS,
     Calibration,
-    calibrate_guided,
-    calibrate_joint,
+    Choices,
+    Event,
+    NoisySums,
+    ThresholdQueries,
+    calibrate,
     calibrate_paper,
     calibrate_plain,
-    exponential_rho,
-    gaussian_rho,
-    gdp_mu,
-    guided_delta,
+    cutoffs_delta,
     joint_delta,
     queries_per_tree,
+    spent,
     theorem1_delta,
     zcdp_delta,
+    zcdp_events_delta,
 )
 from lumberjack.accounting.checks import (
     check_count,
@@ -39,9 +42,11 @@ from lumberjack.accounting.checks import (
 __all__ = ["Guarantee", "PrivacyLeakWarning", "plan", "plan_heavy_hitters", "warn"]
 
 Accounting = Literal["joint", "paper"]
+Pricing = Literal["joint", "paper", "zcdp"]  # of a record; the last only of several releases
 Splits = Literal["guided", "random"]
 Unit = Literal["row", "person"]
 Method = Literal["sparse", "two-sided", "gaussian", "top-down"]
+Source = Literal["sparse", "two-sided", "gaussian", "top-down", "composed"]
 Leaf = Literal["counts", "majority", "exponential", "mean", "prefixes", "none"]
 
 NOT_PROVED = "Theorem 1 of the paper; not proved for adaptive queries"
@@ -59,6 +64,14 @@ DECLARED_PUBLIC = "ranges, categories, classes and bounds that were given were k
 FIT_SUCCEEDED = "that fit succeeded is public: one bad row can make it fail"
 HEIGHT_PUBLIC = "a height and an alphabet that were given were known without the data"
 SEARCH_SUCCEEDED = "that the search succeeded is public: one bad path can make it fail"
+BUDGETS_FIXED = (
+    "several releases: what each would spend was fixed before the first, and they were made one after "
+    "the other, in the order of the events"
+)
+LIMITS_FIXED = (
+    "several releases: limits on rho and on the cut-offs, those that the events reach, were fixed "
+    "before the first, and no release was made that could have passed them"
+)
 FOREST_ASSUMPTIONS = (COLUMNS_PUBLIC, DECLARED_PUBLIC, FIT_SUCCEEDED)
 SEARCH_ASSUMPTIONS = (HEIGHT_PUBLIC, SEARCH_SUCCEEDED)
 
@@ -68,6 +81,9 @@ _CHOICE_PART = 6 / 13  # of a guided structure's budget: 30 % for choices, 35 % 
 _COUNT_SHARE = 0.25  # of a mean's budget: sums are what its error comes from
 _ROWS_PER_THRESHOLD = 20  # with fewer rows than this many thresholds the trees stay stumps
 _WEAK_EPSILON, _WEAK_DELTA = 20.0, 0.01  # beyond, a promise is one in form only
+_EVENTS = {cls.kind: cls for cls in (ThresholdQueries, Choices, NoisySums)}
+_NO_QUERIES = ThresholdQueries(0, math.inf, None, math.inf, cut=-1)
+_E = TypeVar("_E", ThresholdQueries, Choices, NoisySums)
 
 
 class PrivacyLeakWarning(UserWarning):
@@ -111,39 +127,19 @@ class Guarantee:
         Maximum number of rows that one unit owns.
     neighbours : str
         Always "add/remove".
-    accounting : {"joint", "paper"}
+    accounting : {"joint", "paper", "zcdp"}
         Which theorem prices it; ``theorem`` spells it out.
-    method : {"sparse", "two-sided", "gaussian", "top-down"}
-        How nodes are compared with the threshold.
+    method : {"sparse", "two-sided", "gaussian", "top-down", "composed"}
+        How nodes are compared with the threshold; "composed": several releases together.
     n_estimators, max_depth : int
         Trees, and levels of nodes that are compared in each.
-    queries_per_record : int
-        m: threshold queries that one record can meet, over all trees.
-    threshold_noise : float
-        sigma, the noise of those queries.
-    cutoff, cut : float or None, int
-        Delta and the largest count that never passes; threshold >= cut + rows_per_person + Delta.
-        None and -1 when nothing is cut off.
-    threshold : float
-        tau.
-    guided_levels : int
-        Levels from the root down on which splits are chosen with an eye to the targets; 0: none.
-    choices_per_record : int
-        N: such choices that one record takes part in, over all trees.
-    choice_exponent, choice_range : float or None
-        lambda of the exponential mechanism, and the width of the interval within which one record
-        moves the scores of all candidates.
     leaf : {"counts", "majority", "exponential", "mean", "prefixes", "none"}
         What is released besides the nodes: something for each leaf, a count for each heavy prefix,
-        or nothing.
-    counts_per_record : int
-        Noisy counts (or labels) that one record takes part in: its leaf in each tree and, with guided
-        splits, its bin in the histogram by which the forest is calibrated. That one has half the
-        noise, so it counts four times.
-    leaf_noise : float or None
-        Standard deviation of a noisy count, or the Gumbel scale of an exponential leaf.
-    sum_noise, sum_bound : float or None, int or None
-        For means: the noise of a leaf's sum of targets and the largest target, in steps of their grid.
+        or nothing. "none" for several releases, which may differ.
+    events : tuple of ThresholdQueries, Choices and NoisySums
+        What one record takes part in, and what the theorem prices: threshold queries; choices, if splits
+        are guided; what leaves release (counts or labels, then sums of targets); and, if splits are
+        guided, the same of the histogram by which the forest is calibrated.
     structure_share : float or None
         Share of the budget for the structure: of mu^2 ("joint") or of epsilon and delta ("paper").
     assumptions : tuple of str
@@ -164,46 +160,124 @@ class Guarantee:
     unit: Unit
     rows_per_person: int
     neighbours: Literal["add/remove"] = "add/remove"
-    accounting: Accounting
-    method: Method
+    accounting: Pricing
+    method: Source
     n_estimators: int
     max_depth: int
-    queries_per_record: int
-    threshold_noise: float
-    cutoff: float | None
-    cut: int
-    threshold: float
     leaf: Leaf
-    counts_per_record: int
-    leaf_noise: float | None
     structure_share: float | None
-    sum_noise: float | None = None
-    sum_bound: int | None = None
-    guided_levels: int = 0
-    choices_per_record: int = 0
-    choice_exponent: float | None = None
-    choice_range: float | None = None
+    events: tuple[Event, ...]
     assumptions: tuple[str, ...] = FOREST_ASSUMPTIONS
     caveats: tuple[str, ...] = ()
+
+    def _nth(self, kind: type[_E], n: int = 0) -> _E | None:
+        found = [event for event in self.events if isinstance(event, kind)]
+        return found[n] if n < len(found) else None
+
+    @property
+    def _queries(self) -> ThresholdQueries:
+        return self._nth(ThresholdQueries) or _NO_QUERIES
+
+    @property
+    def _choices(self) -> Choices | None:
+        return None if self.leaf == "exponential" else self._nth(Choices)
+
+    @property
+    def _leaves(self) -> NoisySums | Choices | None:
+        return self._nth(Choices) if self.leaf == "exponential" else self._nth(NoisySums)
+
+    @property
+    def queries_per_record(self) -> int:
+        """m: threshold queries that one record can meet, over all trees."""
+        return self._queries.count
+
+    @property
+    def threshold_noise(self) -> float:
+        """sigma, the noise of those queries."""
+        return self._queries.noise
+
+    @property
+    def cutoff(self) -> float | None:
+        """Delta; None when nothing is cut off."""
+        return self._queries.cutoff
+
+    @property
+    def cut(self) -> int:
+        """The largest count that never passes; -1 when nothing is cut off."""
+        return self._queries.cut
+
+    @property
+    def threshold(self) -> float:
+        """tau, at least cut + rows_per_person + Delta."""
+        return self._queries.threshold
+
+    @property
+    def guided_levels(self) -> int:
+        """Levels from the root down on which splits are chosen with an eye to the targets; 0: none."""
+        return self.choices_per_record // max(self.n_estimators, 1)
+
+    @property
+    def choices_per_record(self) -> int:
+        """N: such choices that one record takes part in, over all trees."""
+        return 0 if self._choices is None else self._choices.count
+
+    @property
+    def choice_exponent(self) -> float | None:
+        """lambda of the exponential mechanism; None without such choices."""
+        return None if self._choices is None else self._choices.exponent
+
+    @property
+    def choice_range(self) -> float | None:
+        """Width of the interval within which one record moves the scores of all candidates."""
+        return None if self._choices is None else self._choices.score_range
+
+    @property
+    def counts_per_record(self) -> int:
+        """Leaf counts or labels that one record takes part in, one a tree; or heavy prefixes."""
+        return 0 if self._leaves is None else self._leaves.count
+
+    @property
+    def leaf_noise(self) -> float | None:
+        """Standard deviation of a noisy count, or the Gumbel scale of an exponential leaf."""
+        if isinstance(self._leaves, Choices):
+            return 1 / self._leaves.exponent if self._leaves.exponent else math.inf
+        return None if self._leaves is None else self._leaves.noise
+
+    @property
+    def sum_noise(self) -> float | None:
+        """For means: the noise of a leaf's sum of targets, in steps of their grid."""
+        sums = self._nth(NoisySums, 1) if self.leaf == "mean" else None
+        return None if sums is None else sums.noise
+
+    @property
+    def sum_bound(self) -> int | None:
+        """For means: the largest target, in steps of their grid."""
+        sums = self._nth(NoisySums, 1) if self.leaf == "mean" else None
+        return None if sums is None else sums.reach
 
     @property
     def theorem(self) -> str:
         """The theorem that the accounting rests on."""
         if self.accounting == "paper":
             return NOT_PROVED
-        if self.guided_levels:
-            return (
-                "joint bound with adaptive choices, docs/guarantee.md: "
-                "E U_N(Z - epsilon) + 1 - Phi(Delta/sigma)^m"
-            )
-        if self.cutoff is None:
-            return "tight Gaussian curve, adaptive composition"
-        return "joint bound, docs/guarantee.md: delta_G(epsilon, mu) + 1 - Phi(Delta/sigma)^m"
+        chosen = any(isinstance(event, Choices) for event in self.events)
+        cuts = [e for e in self.events if isinstance(e, ThresholdQueries) and e.cutoff is not None]
+        cut = " + 1 - prod Phi(Delta_i/sigma_i)^m_i" if cuts else ""
+        cut = " + 1 - Phi(Delta/sigma)^m" if len(cuts) == 1 else cut
+        if self.accounting == "zcdp":
+            return f"zCDP of several releases, docs/guarantee.md: delta(epsilon, rho){cut}"
+        if chosen:
+            how = "joint bound with adaptive choices, docs/guarantee.md"
+            return f"{how}: E U(Z - epsilon){cut}"
+        if cuts:
+            return f"joint bound, docs/guarantee.md: delta_G(epsilon, mu){cut}"
+        return "tight Gaussian curve, adaptive composition"
 
     @property
     def suggested_rows(self) -> int:
         """Recommended number of rows: with fewer than 20 thresholds trees stay stumps."""
-        threshold = min(max(self.threshold, 0.0), 2.0**50)  # a record may claim any number
+        highest = max((e.threshold for e in self.events if isinstance(e, ThresholdQueries)), default=0.0)
+        threshold = min(max(highest, 0.0), 2.0**50)  # a record may claim any number
         return math.ceil(_ROWS_PER_THRESHOLD * threshold)
 
     @property
@@ -252,97 +326,75 @@ class Guarantee:
         >>> promise = plan(1.0, 1e-6)
         >>> promise.verify() <= promise.delta
         True
-        >>> dataclasses.replace(promise, threshold=promise.threshold - 1).verify()
+        >>> dataclasses.replace(promise, events=promise.events[1:]).verify()
         1.0
         """
         try:
             return self._recompute() if self._consistent() else 1.0
-        except (TypeError, ValueError, ArithmeticError):
+        except (TypeError, ValueError, ArithmeticError, AttributeError):
             return 1.0
 
     def _consistent(self) -> bool:
-        trees = check_count("n_estimators", self.n_estimators)
-        means = (self.leaf == "mean", self.sum_noise is not None, self.sum_bound is not None)
-        if self.leaf not in get_args(Leaf) or any(means) != all(means):
-            return False
         if self.unit not in get_args(Unit) or self.neighbours != "add/remove":
+            return False
+        if self.leaf not in get_args(Leaf):
             return False
         if self.unit == "row" and self.rows_per_person != 1:
             return False
+        if self.accounting == "paper" and NOT_PROVED not in self.caveats:
+            return False
+        if self.method == "composed":
+            due = {"joint": BUDGETS_FIXED, "zcdp": LIMITS_FIXED}.get(self.accounting)
+            return self.leaf == "none" and due in self.assumptions
         forest = self.leaf not in ("prefixes", "none")
         if not {*(FOREST_ASSUMPTIONS if forest else SEARCH_ASSUMPTIONS)} <= {*self.assumptions}:
             return False
-        if self.queries_per_record < trees * _queries(self.method, self.max_depth):
+        if self.accounting == "zcdp" or (self.method != "sparse" and self.rows_per_person != 1):
             return False
-        again = calibration_counts(self.leaf) if self.guided_levels else 0
-        if self.counts_per_record < trees * _counts(self.leaf, self.max_depth) + again:
+        if (self._queries.cutoff is None) != (self.method == "gaussian"):
             return False
-        if not self._consistent_choices(trees):
+        return self._consistent_events(check_count("n_estimators", self.n_estimators))
+
+    def _consistent_events(self, trees: int) -> bool:
+        """Whether they are those of such a forest or search, and none is counted too rarely."""
+        guided = self._choices is not None
+        if tuple(map(type, self.events)) != event_kinds(self.leaf, guided):
             return False
-        if self.accounting == "paper" and NOT_PROVED not in self.caveats:
+        if self._queries.count < trees * _queries(self.method, self.max_depth):
             return False
-        if self.method != "sparse" and self.rows_per_person != 1:
+        if guided and not self._consistent_choices(trees):
             return False
-        if self.method == "gaussian":
-            return self.cutoff is None and self.cut == -1
-        needed = Fraction(self.cut) + self.rows_per_person + Fraction(self.cutoff or 0.0)
-        return self.cutoff is not None and self.cut >= 0 and Fraction(self.threshold) >= needed
+        leaves = self.events[1 + guided :]
+        if guided and calibration_counts(self.leaf):
+            leaves, again = leaves[: len(leaves) // 2], leaves[len(leaves) // 2 :]
+            if any(e.count < 1 for e in again) or again != _calibration(leaves, again[0].count):
+                return False
+        if isinstance(self._leaves, Choices) and self._leaves.score_range < 1:
+            return False
+        return all(e.count >= trees * _counts(self.leaf, self.max_depth) for e in leaves)
 
     def _consistent_choices(self, trees: int) -> bool:
-        levels = check_count("guided_levels", self.guided_levels, least=0)
-        if levels == 0:
-            return (self.choices_per_record, self.choice_exponent, self.choice_range) == (0, None, None)
         return (
             self.accounting == "joint"
             and self.method == "sparse"
-            and levels <= self.max_depth
-            and self.choices_per_record >= trees * levels
+            and self.choices_per_record == trees * self.guided_levels
+            and 1 <= self.guided_levels <= self.max_depth
             and check_real("choice_exponent", self.choice_exponent or 0.0) > 0
             and check_real("choice_range", self.choice_range or 0.0) >= score_range(self.leaf)
         )
 
     def _recompute(self) -> float:
-        m, k = self.queries_per_record, self.counts_per_record
-        leaf_noise = (
-            math.inf
-            if self.leaf_noise is None and k == 0
-            else check_real("leaf_noise", self.leaf_noise or 0.0)
-        )
-        if self.leaf == "mean":
-            sums = check_real("sum_noise", self.sum_noise or 0.0) / check_count(
-                "sum_bound", self.sum_bound or 0
-            )
-            leaf_noise = 1 / gdp_mu((1, leaf_noise), (1, sums))
-        Delta = math.inf if self.cutoff is None else self.cutoff
-        if self.accounting == "joint":
-            if self.leaf == "exponential":
-                return 1.0
-            gaussian: dict[str, Any] = {
-                "m": m,
-                "sigma": self.threshold_noise,
-                "Delta": Delta,
-                "k": k,
-                "leaf_sigma": leaf_noise,
-                "rows_per_person": self.rows_per_person,
-            }
-            if not self.guided_levels:
-                return joint_delta(self.epsilon, **gaussian)
-            return guided_delta(
-                self.epsilon,
-                choices=self.choices_per_record,
-                exponent=self.choice_exponent or 0.0,
-                score_range=self.choice_range or 0.0,
-                **gaussian,
-            )
-        if self.rows_per_person != 1 or self.method != "sparse":
+        if self.accounting != "paper":
+            bound = joint_delta if self.accounting == "joint" else zcdp_events_delta
+            return bound(self.epsilon, self.events, self.rows_per_person)
+        # The joint bound's own conditions on thresholds hold here too; it prices nothing.
+        if self.rows_per_person != 1 or self.method != "sparse" or cutoffs_delta(self.events) == 1:
             return 1.0
         structure_epsilon = check_share("structure_share", self.structure_share or 0.0) * self.epsilon
-        one = exponential_rho(1 / leaf_noise) if self.leaf == "exponential" else gaussian_rho(leaf_noise)
-        return min(
-            1.0,
-            theorem1_delta(structure_epsilon, m=m, sigma=self.threshold_noise, Delta=Delta)
-            + zcdp_delta(self.epsilon - structure_epsilon, k * one),
-        )
+        q = self._queries
+        structure = theorem1_delta(structure_epsilon, m=q.count, sigma=q.noise, Delta=q.cutoff or 0.0)
+        rho = sum(map(spent, self.events[1:])) / 2
+        return min(1.0, structure + zcdp_delta(self.epsilon - structure_epsilon, rho))
 
     def to_json(self) -> str:
         """Return the record as a JSON object, one field a line.
@@ -375,38 +427,23 @@ class Guarantee:
         if sorted(names) != sorted(fields):
             raise ValueError(f"not a guarantee: must have each of {', '.join(fields)} once")
         found = dict(pairs)
-        for name, field in fields.items():
-            if not _fits(found[name], field.type):
-                raise ValueError(f"not a guarantee: {name} must not be {found[name]!r}")
+        events = found.pop("events")
+        if not isinstance(events, list) or len(events) > MOST_EVENTS:
+            raise ValueError(f"not a guarantee: events must be a list of at most {MOST_EVENTS:,}")
+        _refuse_misfits(found, {name: field.type for name, field in fields.items() if name != "events"})
         for name in ("assumptions", "caveats"):
             found[name] = tuple(found[name])
-        return cls(**found)
+        return cls(**found, events=tuple(map(_read_event, events)))
 
     def __str__(self) -> str:
-        plural = "s" if self.n_estimators > 1 else ""
-        trees = f"{self.n_estimators} tree{plural} of {self.max_depth} levels, {self.method}"
-        thresholds = f"count + noise {self.threshold_noise:.6g} > {self.threshold:.6g}"
-        if self.cutoff is not None:
-            thresholds += f"; never for counts up to {self.cut} (cut-off {self.cutoff:.6g})"
         promise = f"({self.epsilon:g}, {self.delta:g})-differential privacy"
-        lines = [
-            f"{promise}, {self.neighbours} a {self.protected}",
-            f"  theorem     {self.theorem}",
-            f"  structure   {trees}: at most {self.queries_per_record} threshold queries a row",
-            f"  thresholds  {thresholds}",
-        ]
-        if self.guided_levels:
-            lines.append(
-                f"  choices     {self.guided_levels} guided levels: "
-                f"exponent {self.choice_exponent or 0:.6g}, range {self.choice_range or 0:g}, "
-                f"{self.choices_per_record} a row"
-            )
-        if self.leaf_noise is not None:
-            kind = "Gumbel scale" if self.leaf == "exponential" else "noise"
-            sums = f"; sums {self.sum_noise:.6g}" if self.sum_noise is not None else ""
-            noise = f"{kind} {self.leaf_noise:.6g}{sums}"
-            lines.append(f"  {self.leaf:<11} {noise}, {self.counts_per_record} a row")
+        lines = [f"{promise}, {self.neighbours} a {self.protected}", f"  theorem     {self.theorem}"]
+        if self.method != "composed":
+            plural = "s" if self.n_estimators > 1 else ""
+            trees = f"{self.n_estimators} tree{plural} of {self.max_depth} levels, {self.method}"
+            lines.append(f"  structure   {trees}; leaves: {self.leaf}")
         lines += [
+            *(f"  priced      {in_words(event)}" for event in self.events),
             f"  recomputed  delta = {self.verify():.8g}",
             f"  data        recommended: at least {self.suggested_rows:,} rows",
             *(f"  weak        {weakness}" for weakness in self.weaknesses),
@@ -414,6 +451,43 @@ class Guarantee:
             f"  caveats     {'; '.join(self.caveats) or 'none'}",
         ]
         return "\n".join(lines)
+
+
+def in_words(event: Event) -> str:
+    """What a record takes part in, and its parameters."""
+    name: str = event.kind
+    if event.count == 1:
+        name = {"threshold queries": "threshold query", "choices": "choice", "noisy sums": "noisy sum"}[
+            name
+        ]
+    if isinstance(event, Choices):
+        said = f"exponent {event.exponent:.6g}, scores move by {event.score_range:g}"
+    elif isinstance(event, NoisySums):
+        said = f"noise {event.noise:.6g}, moved by {event.reach:,}"
+    else:
+        said = f"count + noise {event.noise:.6g} > {event.threshold:.6g}"
+        if event.cutoff is not None:
+            said += f"; never for counts up to {event.cut} (cut-off {event.cutoff:.6g})"
+    return f"{event.count:,} {name} a row: {said}"
+
+
+def _read_event(pairs: object) -> Event:
+    """One event, from the name-value pairs of its JSON object."""
+    found = dict(pairs) if isinstance(pairs, tuple) else {}
+    kind = _EVENTS.get(found.pop("kind", None)) if isinstance(found.get("kind"), str) else None
+    if kind is None or not isinstance(pairs, tuple):
+        raise ValueError(f"not a guarantee: each event must have a kind, one of {', '.join(_EVENTS)}")
+    types = {field.name: field.type for field in dataclasses.fields(kind) if field.init}
+    if sorted(name for name, _ in pairs) != sorted([*types, "kind"]):
+        raise ValueError(f"not a guarantee: {kind.kind} must have each of {', '.join(types)} once")
+    _refuse_misfits(found, types)
+    return kind(**found)
+
+
+def _refuse_misfits(found: dict[str, Any], types: dict[str, Any]) -> None:
+    for name, annotation in types.items():
+        if not _fits(found[name], annotation):
+            raise ValueError(f"not a guarantee: {name} must not be {found[name]!r}")
 
 
 def _fits(value: object, annotation: Any) -> bool:
@@ -432,7 +506,20 @@ def _fits(value: object, annotation: Any) -> bool:
     return isinstance(value, float) and float in options and math.isfinite(value)
 
 
-def _queries(method: Method, height: int) -> int:
+def event_kinds(leaf: Leaf, guided: bool) -> tuple[type, ...]:
+    """Kinds of the events of a forest or a search, in their order: see ``Guarantee.events``."""
+    once: tuple[type, ...] = (NoisySums,)
+    once = {"exponential": (Choices,), "mean": (NoisySums,) * 2, "none": ()}.get(leaf, once)
+    again = once if guided and calibration_counts(leaf) else ()
+    return (ThresholdQueries, *(Choices,) * guided, *once, *again)
+
+
+def _calibration(leaves: tuple[Event, ...], count: int = 1) -> tuple[Event, ...]:
+    """The histogram that calibrates a forest: released like a leaf, with half the noise."""
+    return tuple(NoisySums(count, e.noise / 2, e.reach) for e in leaves if isinstance(e, NoisySums))
+
+
+def _queries(method: Source, height: int) -> int:
     """Threshold queries that one record meets in one tree: every level of it, or a binary search."""
     return height if method == "top-down" else queries_per_tree(height)
 
@@ -531,45 +618,43 @@ def plan(
     if structure_share is None:
         structure_share = 0.75 if accounting == "paper" else 0.65 if splits == "guided" else 0.5
     check_share("structure_share", structure_share)
-    m, counts, levels = k * queries_per_tree(h), k, 0
+    m, levels, rho = k * queries_per_tree(h), 0, 0.0
     found: Calibration
-    exponent = None
     if leaf == "exponential" and accounting == "joint":
         raise ValueError('leaf="exponential" needs accounting="paper"; use leaf="majority"')
-    if splits == "guided":
-        counts, levels = k + calibration_counts(leaf), min(GUIDED_LEVELS, h)
-        found = chosen = calibrate_guided(
+    if accounting == "joint":
+        levels = min(GUIDED_LEVELS, h) if splits == "guided" else 0
+        found = calibrate(
             epsilon,
             delta,
             m=m,
-            choices=k * levels,
-            k=counts,
-            choice_share=structure_share * _CHOICE_PART,
+            k=k + (calibration_counts(leaf) if levels else 0),
             leaf_share=1 - structure_share,
+            choices=k * levels,
+            choice_share=structure_share * _CHOICE_PART,
             score_range=score_range(leaf),
             rows_per_person=r,
         )
-        leaf_noise, exponent = chosen.leaf_sigma, chosen.exponent
-    elif accounting == "joint":
-        found = calibrate_joint(
-            epsilon, delta, m=m, k=k, leaf_share=1 - structure_share, rows_per_person=r
-        )
-        leaf_noise = found.leaf_sigma
     else:
         if r != 1:
             raise ValueError(
                 f'rows_per_person={r} needs accounting="joint": Theorem 1 is for single rows'
             )
         found, rho = calibrate_paper(epsilon, delta, m=m, k=k, structure_share=structure_share)
-        leaf_noise = 1 / math.sqrt(8 * rho / k) if leaf == "exponential" else found.leaf_sigma
-    sum_noise = None
+    leaves: tuple[Event, ...] = (NoisySums(k, found.leaf_sigma),)
+    if leaf == "exponential":
+        leaves = (Choices(k, math.sqrt(8 * rho / k), 1.0),)
     if leaf == "mean":
-        sum_bound = check_count("sum_bound", SUM_BOUND if sum_bound is None else sum_bound)
-        sum_noise = sum_bound * leaf_noise / math.sqrt(1 - _COUNT_SHARE)
-        leaf_noise = leaf_noise / math.sqrt(_COUNT_SHARE)
+        bound = check_count("sum_bound", SUM_BOUND if sum_bound is None else sum_bound)
+        leaves = (
+            NoisySums(k, found.leaf_sigma / math.sqrt(_COUNT_SHARE)),
+            NoisySums(k, bound * found.leaf_sigma / math.sqrt(1 - _COUNT_SHARE), bound),
+        )
     elif sum_bound is not None:
         raise ValueError(f'sum_bound is for leaf="mean" only, got leaf={leaf!r}')
     tau, cut = _threshold(found, threshold, r)
+    guided: tuple[Event, ...] = (Choices(k * levels, found.exponent, score_range(leaf)),) * (levels > 0)
+    calibration = _calibration(leaves) if levels and calibration_counts(leaf) else ()
     guarantee = Guarantee(
         epsilon=epsilon,
         delta=delta,
@@ -579,21 +664,14 @@ def plan(
         method="sparse",
         n_estimators=k,
         max_depth=h,
-        queries_per_record=m,
-        threshold_noise=found.sigma,
-        cutoff=found.Delta,
-        cut=cut,
-        threshold=tau,
         leaf=leaf,
-        counts_per_record=counts,
-        leaf_noise=leaf_noise,
         structure_share=structure_share,
-        sum_noise=sum_noise,
-        sum_bound=sum_bound,
-        guided_levels=levels,
-        choices_per_record=k * levels,
-        choice_exponent=exponent,
-        choice_range=score_range(leaf) if levels else None,
+        events=(
+            ThresholdQueries(m, found.sigma, found.Delta, tau, cut),
+            *guided,
+            *leaves,
+            *calibration,
+        ),
         caveats=(NOT_PROVED,) if accounting == "paper" else (),
     )
     for weakness in guarantee.weaknesses:
@@ -630,7 +708,7 @@ def plan_heavy_hitters(
         tau = quiet if threshold is None else _check_threshold(threshold)
         cutoff, cut = None, -1
     else:
-        found = calibrate_joint(epsilon, delta, m=m, k=k)
+        found = calibrate(epsilon, delta, m=m, k=k)
         sigma, cutoff, leaf_sigma = found.sigma, found.Delta, found.leaf_sigma
         tau, cut = _threshold(found, threshold, 1)
     return Guarantee(
@@ -642,15 +720,12 @@ def plan_heavy_hitters(
         method=method,
         n_estimators=1,
         max_depth=h,
-        queries_per_record=m,
-        threshold_noise=sigma,
-        cutoff=cutoff,
-        cut=cut,
-        threshold=tau,
         leaf=leaf,
-        counts_per_record=k,
-        leaf_noise=leaf_sigma if counts else None,
         structure_share=0.5 if counts else None,
+        events=(
+            ThresholdQueries(m, sigma, cutoff, tau, cut),
+            *(NoisySums(k, leaf_sigma),) * counts,
+        ),
         assumptions=SEARCH_ASSUMPTIONS,
         caveats=caveats,
     )

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lumberjack.accounting import Choices, Event, NoisySums, ThresholdQueries
 from lumberjack.anatomy import check_tree, depths
 from lumberjack.domain import Domain, Numeric
 from lumberjack.guarantee import (
@@ -30,6 +31,8 @@ from lumberjack.guarantee import (
     NOT_PROVED,
     SUM_BOUND,
     Guarantee,
+    calibration_counts,
+    event_kinds,
 )
 from lumberjack.inputs import check_bounds, check_classes
 from lumberjack.quoting import quote
@@ -41,7 +44,7 @@ from lumberjack.tree import LEAF, Forest, Tree
 __all__ = ["Stored", "pack", "read_model", "unpack"]
 
 MAGIC = b"lumberjack model"
-VERSION = 2  # 1 had no calibration
+VERSION = 3  # 1 had no calibration, 2 had a fixed set of fields in place of events
 _START = struct.Struct("<16sII")  # magic, version, bytes of the header
 _DIGEST = 32
 
@@ -117,10 +120,12 @@ def unpack(data: bytes) -> Stored:
     No byte of ``data`` is executed. Sizes are checked against ``len(data)`` before memory is taken:
     at most ten times the file and 32 MiB in all. Time is linear in the file, up to sorting.
     """
-    text, place = _check_frame(data)
+    text, place, version = _check_frame(data)
     try:
         header = _read_header(text, len(data))
         arrays = _read_arrays(data, header["arrays"], place)
+        if version < 3:
+            header["guarantee"] = _with_events(header["guarantee"])
         return _restore(header, arrays, len(data))
     except ValueError as error:
         raise ValueError(f"not a sound model file: {error}") from None
@@ -216,8 +221,8 @@ def _narrow(array: NDArray[Any]) -> NDArray[Any]:
 # Reading
 
 
-def _check_frame(data: bytes) -> tuple[bytes, int]:
-    """The header's bytes, and where the arrays begin, once start and digest are as they should be."""
+def _check_frame(data: bytes) -> tuple[bytes, int, int]:
+    """The header's bytes, where the arrays begin, and the version, once start and digest are right."""
     if not data or data[: len(MAGIC)] != MAGIC[: len(data)]:
         raise ValueError("not a Lumberjack model file")
     if len(data) < _START.size + _DIGEST:
@@ -232,7 +237,7 @@ def _check_frame(data: bytes) -> tuple[bytes, int]:
     end = _START.size + length
     if end > len(data) - _DIGEST:
         raise ValueError("not a sound model file: its header is longer than the file")
-    return data[_START.size : end], end
+    return data[_START.size : end], end, version
 
 
 def _read_header(text: bytes, size: int) -> dict[str, Any]:
@@ -330,6 +335,37 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def _with_events(old: dict[str, Any]) -> dict[str, Any]:
+    """A promise of version 1 or 2, whose fields were flat, with a list of events."""
+    flat = {
+        "sum_noise": None, "sum_bound": None, "guided_levels": 0,
+        "choices_per_record": 0, "choice_exponent": None, "choice_range": None, **old,
+    }  # fmt: skip
+    m, sigma, Delta, cut, tau, k, noise, sum_noise, bound, levels, n, exponent, width = (
+        flat.pop(name)
+        for name in (
+            "queries_per_record", "threshold_noise", "cutoff", "cut", "threshold", "counts_per_record",
+            "leaf_noise", "sum_noise", "sum_bound", "guided_levels", "choices_per_record",
+            "choice_exponent", "choice_range",
+        )
+    )  # fmt: skip
+    if any((levels > 0) == (v is None) for v in (exponent, width)) or n != levels * flat["n_estimators"]:
+        raise ValueError("its guarantee contradicts itself: choices without levels, or the reverse")
+    # Noisy counts were counted with the histogram that calibrates: half the noise, so four times.
+    again = calibration_counts(flat["leaf"]) if levels else 0
+    sums = [] if sum_noise is None and bound is None else [(sum_noise, bound)]
+    events: list[Event] = [ThresholdQueries(m, sigma, Delta, tau, cut)]
+    if levels:
+        events.append(Choices(n, exponent, width))
+    if flat["leaf"] == "exponential":
+        events.append(Choices(k, 1 / noise, 1.0))
+    else:
+        events += [NoisySums(k - again, *released) for released in ((noise, 1), *sums)]
+        if again:
+            events += [NoisySums(1, sigma / 2, reach) for sigma, reach in ((noise, 1), *sums)]
+    return {**flat, "events": [dataclasses.asdict(event) for event in events]}
+
+
 def _restore_guarantee(found: dict[str, Any]) -> Guarantee:
     """The promise; fields that a later version added have their default in an older file."""
     added = {
@@ -339,22 +375,27 @@ def _restore_guarantee(found: dict[str, Any]) -> Guarantee:
     }
     guarantee = Guarantee.from_json(json.dumps({**added, **found}))
     # Numbers that no fit could have: what reads the promise need not be ready for them.
-    noises = (guarantee.threshold_noise, guarantee.leaf_noise, guarantee.sum_noise, guarantee.sum_bound)
-    counts = (guarantee.queries_per_record, guarantee.counts_per_record, guarantee.rows_per_person)
-    choices = (guarantee.choice_exponent, guarantee.choice_range)
+    kinds = event_kinds(guarantee.leaf, guarantee.choices_per_record > 0)
     if (
-        not all(v is None or 0 < v < 2**52 for v in noises + choices)
-        or not 0 <= guarantee.choices_per_record <= 10**9
-        or guarantee.guided_levels < 0
-        or any((guarantee.guided_levels > 0) == (v is None) for v in choices)
-        or not all(1 <= v <= 10**9 for v in counts)
+        tuple(map(type, guarantee.events)) != kinds
+        or not all(map(_makes_sense, guarantee.events))
         or guarantee.sum_bound not in (None, SUM_BOUND)
-        or not 0 <= (guarantee.cutoff or 0) < 2**52
-        or not abs(guarantee.threshold) < 2**52
+        or not 1 <= guarantee.rows_per_person <= 10**9
         or not 1e-300 < guarantee.delta < 1
     ):
         raise ValueError("its guarantee holds numbers that make no sense")
     return guarantee
+
+
+def _makes_sense(event: Event) -> bool:
+    """Whether a fit could have such an event."""
+    if not 1 <= event.count <= 10**9:
+        return False
+    if isinstance(event, Choices):
+        return 0 < event.exponent < 2**52 and 0 < event.score_range < 2**52
+    if isinstance(event, NoisySums):
+        return 0 < event.noise < 2**52 and 1 <= event.reach <= SUM_BOUND
+    return 0 < event.noise < 2**52 and 0 <= (event.cutoff or 0) < 2**52 and abs(event.threshold) < 2**52
 
 
 def _restore_classes(found: dict[str, Any]) -> NDArray[Any]:
@@ -427,7 +468,7 @@ def _refuse_contradictions(stored: Stored) -> None:
         if not agrees:
             raise ValueError(f"it contradicts itself: {broken}")
 
-    promised = dataclasses.asdict(promise)
+    promised = {**dataclasses.asdict(promise), "threshold": promise.threshold}
     for name in (name for name in given if name in promised):
         default = given[name] is None and name in ("structure_share", "threshold")
         same = given[name] == promised[name] and not isinstance(given[name], bool)

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from lumberjack.accounting import cutoff_delta, gdp_mu
+from lumberjack.accounting import Choices, cutoffs_delta, spent
 from lumberjack.anatomy import NOTHING, depths
 from lumberjack.domain import Domain, Numeric
-from lumberjack.guarantee import Guarantee
+from lumberjack.guarantee import Guarantee, in_words
 from lumberjack.released import Fitted, released_by
 from lumberjack.targets import Classes
 
@@ -150,34 +150,13 @@ class Description:
             ("δ recomputed", f"{self.recomputed:.8g}"),
             ("neighbours", f"{g.neighbours} one {self.unit}"),
             ("theorem", g.theorem),
-            ("trees, levels", f"{g.n_estimators}, at most {g.max_depth}"),
-            ("threshold queries that one row can meet (m)", f"{g.queries_per_record}"),
-            ("noise of threshold queries (σ)", f"{g.threshold_noise:.6g}"),
         ]
-        if g.cutoff is not None:
-            rows.append(("cut-off (Δ)", f"{g.cutoff:.6g}; counts up to {g.cut} never pass"))
-        rows += [
-            ("threshold (τ)", f"{g.threshold:.6g} rows"),
-        ]
+        if g.method != "composed":
+            rows.append(("trees, levels", f"{g.n_estimators}, at most {g.max_depth}"))
+            rows.append(("a leaf releases", g.leaf))
         if g.guided_levels:
-            rows += [
-                ("levels whose splits are chosen", f"{g.guided_levels}"),
-                ("choices that one row takes part in (N)", f"{g.choices_per_record}"),
-                (
-                    "exponent of the choice (λ)",
-                    f"{g.choice_exponent:.6g}, scores move by {g.choice_range:g}",
-                ),
-            ]
-        rows += [
-            ("a leaf releases", g.leaf),
-            ("leaf releases that one row takes part in (k)", f"{g.counts_per_record}"),
-        ]
-        if g.leaf_noise is not None:
-            kind = "Gumbel scale" if g.leaf == "exponential" else "noise of leaf counts"
-            rows.append((f"{kind} (σ_L)", f"{g.leaf_noise:.6g}"))
-        if g.sum_noise is not None:
-            rows.append(("noise of leaf sums", f"{g.sum_noise:.6g}, targets up to {g.sum_bound}"))
-        return rows
+            rows.append(("levels whose splits are chosen", f"{g.guided_levels}"))
+        return rows + [("priced", in_words(event)) for event in g.events]
 
     def noise_in_words(self) -> str:
         """The noise against the leaf sizes."""
@@ -303,35 +282,36 @@ def describe(model: Fitted, fingerprint: str | None = None) -> Description:
 
 
 def _budget(g: Guarantee) -> tuple[Part, ...]:
-    """Shares of mu^2 ("joint") or of epsilon ("paper")."""
+    """Shares of mu^2 ("joint", "zcdp") or of epsilon ("paper")."""
     leaves = "contents of the leaves" + (" and calibration" if g.guided_levels else "")
-    if g.accounting == "paper" or g.leaf_noise is None:
+    if g.accounting == "paper" or len(g.events) == 1:
         share = 1.0 if g.structure_share is None else g.structure_share
         return Part("structure of the trees", share), Part(leaves, 1 - share)
-    structure = "pruning of the trees" if g.guided_levels else "structure of the trees"
-    spent = {structure: gdp_mu((g.queries_per_record, g.threshold_noise)) ** 2}
-    if g.guided_levels:  # a choice of range eta costs as much as a Gaussian query of eta / 2
-        half = (g.choice_exponent or 0.0) * (g.choice_range or 0.0) / 2
-        spent["choice of splits"] = g.choices_per_record * half**2
-    spent[leaves] = gdp_mu((g.counts_per_record, g.leaf_noise)) ** 2
-    if g.sum_noise is not None and g.sum_bound:
-        spent[leaves] += gdp_mu((g.counts_per_record, g.sum_noise / g.sum_bound)) ** 2
+    parts = {
+        "threshold queries": "pruning of the trees" if g.guided_levels else "structure of the trees"
+    }
+    parts |= {"choices": "choice of splits"}
+    prices: dict[str, float] = {}
+    for event in g.events:
+        name = parts.get(event.kind, leaves)
+        prices[name] = prices.get(name, 0.0) + spent(event)
     # A file may claim no noise or endless noise: then there is nothing to share out.
-    whole = sum(spent.values())
+    whole = sum(prices.values())
     if not 0 < whole < math.inf:
-        return tuple(Part(name, float(i == 0)) for i, name in enumerate(spent))
-    return tuple(Part(name, part / whole) for name, part in spent.items())
+        return tuple(Part(name, float(i == 0)) for i, name in enumerate(prices))
+    return tuple(Part(name, part / whole) for name, part in prices.items())
 
 
 def _failure(g: Guarantee) -> tuple[Part, ...]:
     """What delta is made of, as shares of the promised one; the paper's theorem does not split."""
-    if g.accounting != "joint" or g.cutoff is None or g.delta <= 0:
+    cut = cutoffs_delta(g.events, g.rows_per_person)
+    if g.accounting == "paper" or cut == 0 or g.delta <= 0:
         return ()
-    cut = cutoff_delta(g.queries_per_record, g.threshold_noise, g.cutoff, g.rows_per_person) / g.delta
-    noise = max(g.verify() / g.delta - cut, 0.0)
-    tails = "tails of the noise" if g.guided_levels else "tails of the Gaussian noise"
-    parts = Part(tails, noise), Part("cut-off of small counts", cut)
-    return (*parts, Part("not used", max(1 - noise - cut, 0.0)))
+    noise = max(g.verify() / g.delta - cut / g.delta, 0.0)
+    chosen = any(isinstance(event, Choices) for event in g.events)
+    tails = "tails of the noise" if chosen else "tails of the Gaussian noise"
+    parts = Part(tails, noise), Part("cut-off of small counts", cut / g.delta)
+    return (*parts, Part("not used", max(1 - noise - cut / g.delta, 0.0)))
 
 
 def _bound(value: float, kind: Numeric) -> str:

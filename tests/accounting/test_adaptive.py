@@ -11,17 +11,18 @@ import math
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
+from promises import events
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import norm
 
 from lumberjack.accounting import (
+    Choices,
     adaptive,
     bounded_range_delta,
-    calibrate_guided,
+    calibrate,
     cutoff_delta,
     gaussian_delta,
     gaussian_mu,
-    guided_delta,
     joint_delta,
     zcdp_delta,
     zcdp_rho,
@@ -84,15 +85,15 @@ def played(epsilon, mu, choices, eta, steps, reach):
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 2.0])
 def test_without_choices_it_is_the_tight_gaussian_curve(epsilon, sigma):
     theirs = pld.from_gaussian_mechanism(sigma).get_delta_for_epsilon(epsilon)
-    for nothing in ({"choices": 0, "eta": 0.7}, {"choices": 5, "eta": 0.0}):
-        ours = bounded_range_delta(epsilon, 1 / sigma, **nothing)
+    for nothing in ((), ((0, 0.7),), ((5, 0.0), (0, 1.0))):
+        ours = bounded_range_delta(epsilon, 1 / sigma, *nothing)
         assert ours == gaussian_delta(epsilon, 1 / sigma)
         assert ours == pytest.approx(theirs, rel=2e-3)
 
 
 def test_small_choices_fade_into_the_gaussian_curve():
     for eta in (5e-324, 1e-200, 1e-12):
-        found = bounded_range_delta(0.5, 0.3, choices=50, eta=eta)
+        found = bounded_range_delta(0.5, 0.3, (50, eta))
         assert gaussian_delta(0.5, 0.3) <= found <= gaussian_delta(0.5, 0.3) * (1 + 1e-8)
 
 
@@ -105,7 +106,7 @@ def test_one_choice_has_a_closed_form(eta, part):
     """(e^(eta/2) - e^(epsilon/2))^2 / (e^eta - 1), from maximising (e^eta - u)(1 - e^epsilon/u)."""
     epsilon = part * eta
     exact = math.expm1((epsilon - eta) / 2) ** 2 / -math.expm1(-eta)
-    found = bounded_range_delta(epsilon, 0.0, choices=1, eta=eta)
+    found = bounded_range_delta(epsilon, 0.0, (1, eta))
     assert exact * (1 - 1e-12) <= found
     if eta <= 2:
         assert found <= exact * 1.01  # a chord over 1/64 of eta
@@ -119,7 +120,7 @@ def test_exhaustive_search_over_few_choices(choices, eta, parts, place):
     epsilon = place * choices * eta
     ts = np.linspace(0, eta, parts + 1)
     reached = float(exhaustive(np.array([-epsilon]), choices, eta, ts)[0])
-    found = bounded_range_delta(epsilon, 0.0, choices=choices, eta=eta)
+    found = bounded_range_delta(epsilon, 0.0, (choices, eta))
     assert reached > 0
     assert reached <= found <= reached * 1.03  # the search is the coarser of the two
 
@@ -128,7 +129,7 @@ def test_exhaustive_search_over_few_choices(choices, eta, parts, place):
 def test_exhaustive_search_after_a_gaussian(epsilon, mu, choices, eta):
     ts = np.linspace(0, eta, 41)
     reached = gaussian_average(lambda y: exhaustive(y, choices, eta, ts), epsilon, mu, nodes=601)
-    found = bounded_range_delta(epsilon, mu, choices=choices, eta=eta)
+    found = bounded_range_delta(epsilon, mu, (choices, eta))
     assert reached * (1 - 1e-6) <= found <= reached * 1.002
 
 
@@ -144,21 +145,21 @@ def test_exhaustive_search_after_a_gaussian(epsilon, mu, choices, eta):
 )
 def test_between_a_real_strategy_and_a_little_more(epsilon, mu, choices, eta, steps, reach):
     reached = played(epsilon, mu, choices, eta, steps, reach)
-    found = bounded_range_delta(epsilon, mu, choices=choices, eta=eta)
+    found = bounded_range_delta(epsilon, mu, (choices, eta))
     assert reached * (1 - 1e-5) <= found  # reached is interpolated between the grid's losses
     assert found <= reached * 1.15
 
 
 @pytest.mark.parametrize("reach", [1, 3, 8])
 def test_ending_the_grid_early_only_raises_the_bound(reach):
-    whole = adaptive._after_choices(20, 0.1, 8, 20)
-    short = adaptive._after_choices(20, 0.1, 8, reach)
+    whole = adaptive._after_choices([(20, 0.1)], 0.1 / 8, [8], 8 * 20)
+    short = adaptive._after_choices([(20, 0.1)], 0.1 / 8, [8], 8 * reach)
     assert (short >= whole[-short.size :] * (1 - 1e-14)).all()
     assert short[0] > 0
 
 
 def test_what_lies_beyond_the_grid_is_paid_for(monkeypatch):
-    arguments = (0.6, 0.1, 40, 0.05)
+    arguments = (0.6, 0.1, ((40, 0.05),))
     whole = adaptive._worst_case.__wrapped__(*arguments)
     monkeypatch.setattr(adaptive, "_TAIL", -3.0)
     assert adaptive._worst_case.__wrapped__(*arguments) > whole * 1.01
@@ -166,7 +167,7 @@ def test_what_lies_beyond_the_grid_is_paid_for(monkeypatch):
 
 def test_tight_for_the_default_forest():
     reached = played(1.0, 0.2, 160, 0.02, 32, 60)
-    assert bounded_range_delta(1.0, 0.2, choices=160, eta=0.02) <= reached * 1.02
+    assert bounded_range_delta(1.0, 0.2, (160, 0.02)) <= reached * 1.02
 
 
 def test_choices_that_see_gaussian_answers_are_worse_than_choices_made_first():
@@ -177,7 +178,7 @@ def test_choices_that_see_gaussian_answers_are_worse_than_choices_made_first():
         np.array([-epsilon]), 1, eta, ts, base=lambda y: gaussian_delta(-y, mu)
     ).item()
     choice_last = gaussian_average(lambda y: exhaustive(y, 1, eta, ts), epsilon, mu)
-    found = bounded_range_delta(epsilon, mu, choices=1, eta=eta)
+    found = bounded_range_delta(epsilon, mu, (1, eta))
     assert choice_first * 1.001 < choice_last
     assert choice_last <= found <= choice_last * 1.001
 
@@ -188,6 +189,92 @@ def test_a_fixed_t_is_not_the_worst_case():
     ts = np.linspace(0, eta, 31)
     fixed = max(exhaustive(np.array([-epsilon]), choices, eta, [t]).item() for t in ts)
     assert fixed * 1.003 < exhaustive(np.array([-epsilon]), choices, eta, ts).item()
+
+
+# --- several ranges ------------------------------------------------------------------------------------
+
+
+def exhaustive_in_order(y, etas, parts):
+    """Every strategy over t = eta i / parts, for choices of these ranges in this order."""
+    if not etas:
+        return last(y)
+    eta = etas[0]
+    ts = np.linspace(0, eta, parts + 1)
+    up = np.array([first_is_up(t, eta) for t in ts])
+    above = exhaustive_in_order(y[..., None] + ts, etas[1:], parts)
+    below = exhaustive_in_order(y[..., None] + ts - eta, etas[1:], parts)
+    return (up * above + (1 - up) * below).max(axis=-1)
+
+
+@pytest.mark.parametrize(
+    "etas", [(0.4, 0.1), (0.1, 0.4), (0.5, 0.2, 0.3), (0.3, 0.2, 0.5), (1.0, 0.37), (0.123, 1.7, 0.4)]
+)
+@pytest.mark.parametrize("place", [0.0, 0.3, 0.6])
+def test_exhaustive_search_over_choices_of_several_ranges(etas, place):
+    epsilon = place * sum(etas)
+    reached = float(exhaustive_in_order(np.array([-epsilon]), etas, 60 if len(etas) > 2 else 200)[0])
+    found = bounded_range_delta(epsilon, 0.0, *((1, eta) for eta in etas))
+    assert reached > 0
+    assert reached <= found <= reached * 1.05
+
+
+def test_the_order_of_ranges_matters():
+    """Why the last choice is computed first: the exact values of both orders differ."""
+    epsilon = 0.12
+    first, second = (
+        float(exhaustive_in_order(np.array([-epsilon]), etas, 400)[0])
+        for etas in ((0.1, 0.4), (0.4, 0.1))
+    )
+    assert abs(first / second - 1) > 0.01
+    found = [bounded_range_delta(epsilon, 0.0, *o) for o in (((1, 0.1), (1, 0.4)), ((1, 0.4), (1, 0.1)))]
+    assert found == pytest.approx([first, second], rel=3e-3)
+
+
+def test_ranges_that_are_multiples_keep_one_grid():
+    """So do equal ones: a list of them costs to the last bit what they cost together."""
+    for etas in ((0.02, 0.06, 0.01), (0.02, 0.03), (0.7, 0.1), (0.05,)):
+        h, steps = adaptive._grid([(40, eta) for eta in etas])
+        assert [r * h for r in steps] == pytest.approx(etas, rel=1e-12)
+    together = bounded_range_delta(1.0, 0.2, (160, 0.02))
+    assert bounded_range_delta(1.0, 0.2, (60, 0.02), (0, 9.0), (100, 0.02)) == together
+
+
+def test_ranges_are_only_ever_rounded_up():
+    rng = np.random.default_rng(8)
+    for _ in range(200):
+        etas = 10 ** rng.uniform(-6, 1.5, rng.integers(1, 6))
+        groups = [(int(10 ** rng.uniform(0, 2.5)), float(eta)) for eta in etas]
+        h, steps = adaptive._grid(groups)
+        assert all(r * h >= eta * (1 - 1e-14) for (_, eta), r in zip(groups, steps, strict=True))
+
+
+def test_several_ranges_between_real_strategies_and_the_largest_range():
+    """From below by dp-accounting with t fixed in advance, from above by the largest range for all."""
+    rng = np.random.default_rng(9)
+    closest = 0.0
+    for _ in range(6):
+        groups = [(int(rng.integers(1, 30)), float(eta)) for eta in rng.choice([0.02, 0.04, 0.1], 3)]
+        mu = float(rng.uniform(0.05, 0.4))
+        rho = mu**2 / 2 + sum(n * eta**2 / 8 for n, eta in groups)
+        epsilon = rho + rng.uniform(1, 3) * math.sqrt(2 * rho)
+        found = bounded_range_delta(epsilon, mu, *groups)
+        most = (sum(n for n, _ in groups), max(eta for _, eta in groups))
+        assert found <= bounded_range_delta(epsilon, mu, most) * (1 + 1e-3)
+        assert found <= zcdp_delta(epsilon, rho)
+        gaussian = pld.from_gaussian_mechanism(
+            1 / mu,
+            pessimistic_estimate=False,
+            value_discretization_interval=0.0005,
+            use_connect_dots=False,
+        )
+        for c in (2, 4, 5):  # in tenths of each range
+            whole = gaussian
+            for n, eta in groups:
+                whole = whole.compose(two_outcomes(c, 10, eta, 0.0005).self_compose(n))
+            theirs = whole.get_delta_for_epsilon(epsilon)
+            assert theirs <= found
+            closest = max(closest, theirs / found)
+    assert closest > 0.9
 
 
 # --- dp-accounting: choices fixed in advance -----------------------------------------------------------
@@ -218,7 +305,7 @@ def test_dp_accounting_with_t_fixed_in_advance(epsilon, sigma, choices, eta):
         value_discretization_interval=interval,
         use_connect_dots=False,
     )
-    found = bounded_range_delta(epsilon, 1 / sigma, choices=choices, eta=eta)
+    found = bounded_range_delta(epsilon, 1 / sigma, (choices, eta))
     closest = 0.0
     for c in range(1, steps):
         one = two_outcomes(c, steps, eta, interval)
@@ -277,7 +364,7 @@ def test_random_adaptive_algorithms_stay_below():
         (p, q), mu = random_algorithm(rng, choices, eta, sigma, questions)
         last_mu = rng.choice([0.0, 0.3])
         for epsilon in rng.uniform(0, 0.7, 3) * (choices * eta + questions / sigma):
-            bound = bounded_range_delta(epsilon, math.hypot(mu, last_mu), choices=choices, eta=eta)
+            bound = bounded_range_delta(epsilon, math.hypot(mu, last_mu), (choices, eta))
             for one, other in ((p, q), (q, p)):
                 exact = one @ gaussian_delta(epsilon - np.log(one / other), last_mu)
                 assert exact <= bound * (1 + 1e-12)
@@ -308,7 +395,7 @@ def test_two_options_reach_the_bound():
         )
         worst[t] = softmax(np.array([gap, 0.0])), softmax(np.array([gap - eta, 0.0]))
     reached = play(1.0, 1.0, choices)
-    bound = bounded_range_delta(epsilon, 0.0, choices=choices, eta=eta)
+    bound = bounded_range_delta(epsilon, 0.0, (choices, eta))
     assert reached <= bound <= reached * 1.02
 
 
@@ -338,7 +425,7 @@ def test_monte_carlo_of_the_true_privacy_loss(epsilon, mu, choices, exponent, ad
             option = np.searchsorted(np.cumsum(p), place[here]).clip(max=6)
             loss[here] += np.log(p / q)[option]
     gain = np.maximum(-np.expm1(epsilon - loss), 0)
-    bound = bounded_range_delta(epsilon, mu, choices=choices, eta=2 * exponent)
+    bound = bounded_range_delta(epsilon, mu, (choices, 2 * exponent))
     assert gain.mean() - 5 * gain.std() / math.sqrt(n) <= bound
     assert gain.mean() > bound / 20  # the algorithm does leak, and the bound is not far
 
@@ -351,14 +438,15 @@ def test_rows_of_one_person_on_separate_nodes_of_one_level():
         math.comb(r, i) * up**i * (1 - up) ** (r - i) * last(i * eta - r * eta / 2 - epsilon)
         for i in range(r + 1)
     )
-    assert bounded_range_delta(epsilon, 0.0, choices=1, eta=eta) == 0
-    assert 0 < reached <= bounded_range_delta(epsilon, 0.0, choices=1, eta=r * eta)
+    assert bounded_range_delta(epsilon, 0.0, (1, eta)) == 0
+    assert 0 < reached <= bounded_range_delta(epsilon, 0.0, (1, r * eta))
     arguments = {"m": 14, "sigma": 90.0, "Delta": 400.0, "k": 2, "leaf_sigma": 30.0}
     for rows in (1, 5):
         mu = rows * math.sqrt(14 / 90**2 + 2 / 30**2)
-        expected = bounded_range_delta(1.0, mu, choices=16, eta=rows * 2 * 0.01)
-        expected += cutoff_delta(14, 90.0, 400.0, rows)
-        found = guided_delta(1.0, **arguments, choices=16, exponent=0.01, rows_per_person=rows)
+        expected = bounded_range_delta(1.0, mu, (16, rows * 2 * 0.01))
+        expected += cutoff_delta((14, 90.0, 400.0), rows_per_person=rows)
+        listed = [*events(**arguments, rows=rows), Choices(16, 0.01, 2.0)]
+        found = joint_delta(1.0, listed, rows)
         assert found == pytest.approx(expected, rel=1e-12)
 
 
@@ -372,13 +460,13 @@ def test_grows_with_every_argument():
         eta = 10 ** rng.uniform(-2, 0) / math.sqrt(choices)
         mu = rng.choice([0.0, 10 ** rng.uniform(-2, 0.3)])
         epsilon = rng.uniform(0, 3) * (eta * math.sqrt(choices) + mu)
-        here = bounded_range_delta(epsilon, mu, choices=choices, eta=eta)
+        here = bounded_range_delta(epsilon, mu, (choices, eta))
         at_least = here * (1 - 1e-9)
         grow = 1 + 10 ** rng.uniform(-3, 0)
-        assert bounded_range_delta(epsilon, mu * grow, choices=choices, eta=eta) >= at_least
-        assert bounded_range_delta(epsilon, mu, choices=choices, eta=eta * grow) >= at_least
-        assert bounded_range_delta(epsilon, mu, choices=choices + 1, eta=eta) >= at_least
-        assert bounded_range_delta(epsilon / grow, mu, choices=choices, eta=eta) >= at_least
+        assert bounded_range_delta(epsilon, mu * grow, (choices, eta)) >= at_least
+        assert bounded_range_delta(epsilon, mu, (choices, eta * grow)) >= at_least
+        assert bounded_range_delta(epsilon, mu, (choices + 1, eta)) >= at_least
+        assert bounded_range_delta(epsilon / grow, mu, (choices, eta)) >= at_least
 
 
 def test_never_above_zcdp_and_never_below_the_gaussian_part():
@@ -389,7 +477,7 @@ def test_never_above_zcdp_and_never_below_the_gaussian_part():
         rho = 10 ** rng.uniform(-4, 0.5)
         mu, eta = math.sqrt(2 * 0.6 * rho), math.sqrt(8 * 0.4 * rho / choices)
         epsilon = rng.uniform(0, 3) * rho + rng.uniform(0, 6) * math.sqrt(rho)
-        found = bounded_range_delta(epsilon, mu, choices=choices, eta=eta)
+        found = bounded_range_delta(epsilon, mu, (choices, eta))
         by_zcdp = zcdp_delta(epsilon, mu**2 / 2 + choices * eta**2 / 8)
         assert gaussian_delta(epsilon, mu) <= found <= by_zcdp
         gains.append(found / by_zcdp)
@@ -398,39 +486,37 @@ def test_never_above_zcdp_and_never_below_the_gaussian_part():
 
 def test_zcdp_is_the_ceiling_whatever_the_recursion_says(monkeypatch):
     monkeypatch.setattr(adaptive, "_worst_case", lambda *arguments: 1.0)
-    found = bounded_range_delta(1.0, 0.2, choices=50, eta=0.04)
+    found = bounded_range_delta(1.0, 0.2, (50, 0.04))
     assert found == pytest.approx(zcdp_delta(1.0, 0.02 + 50 * 0.04**2 / 8), rel=1e-12)
 
 
 def test_edges():
-    assert bounded_range_delta(math.inf, 1.0, choices=3, eta=1.0) == 0
-    assert bounded_range_delta(math.inf, math.inf, choices=3, eta=1.0) == 0
-    assert bounded_range_delta(1.0, math.inf, choices=3, eta=1.0) == 1
-    assert bounded_range_delta(0.0, 0.0, choices=0, eta=1.0) == 0
-    assert bounded_range_delta(0.0, 0.0, choices=3, eta=0.0) == 0
+    assert bounded_range_delta(math.inf, 1.0, (3, 1.0)) == 0
+    assert bounded_range_delta(math.inf, math.inf, (3, 1.0)) == 0
+    assert bounded_range_delta(1.0, math.inf, (3, 1.0)) == 1
+    assert bounded_range_delta(0.0, 0.0, (0, 1.0)) == 0
+    assert bounded_range_delta(0.0, 0.0, (3, 0.0)) == 0
     # Pure DP: no loss exceeds N eta.
-    assert bounded_range_delta(0.6, 0.0, choices=3, eta=0.2) < 1e-15
-    assert bounded_range_delta(0.61, 0.0, choices=3, eta=0.2) == 0
+    assert bounded_range_delta(0.6, 0.0, (3, 0.2)) < 1e-15
+    assert bounded_range_delta(0.61, 0.0, (3, 0.2)) == 0
     # epsilon = 0: the total variation distance of one fair coin that moves to e^(eta/2) against it.
-    assert bounded_range_delta(0.0, 0.0, choices=1, eta=0.5) == pytest.approx(math.tanh(0.125), rel=1e-9)
-    assert bounded_range_delta(1.0, 0.5, choices=20, eta=49.0) == pytest.approx(1.0)
-    assert bounded_range_delta(1.0, 0.5, choices=20, eta=1e6) == 1
-    assert bounded_range_delta(1.0, 0.5, choices=20, eta=math.inf) == 1
-    many = bounded_range_delta(1.0, 0.2, choices=10**6, eta=1e-5)
+    assert bounded_range_delta(0.0, 0.0, (1, 0.5)) == pytest.approx(math.tanh(0.125), rel=1e-9)
+    assert bounded_range_delta(1.0, 0.5, (20, 49.0)) == pytest.approx(1.0)
+    assert bounded_range_delta(1.0, 0.5, (20, 1e6)) == 1
+    assert bounded_range_delta(1.0, 0.5, (20, math.inf)) == 1
+    many = bounded_range_delta(1.0, 0.2, (10**6, 1e-5))
     assert many == pytest.approx(zcdp_delta(1.0, 0.02 + 1.25e-5), rel=1e-12)
-    assert guided_delta(math.inf, m=3, sigma=2.0, Delta=5.0, choices=4, exponent=1.0) == cutoff_delta(
-        3, 2.0, 5.0
-    )
-    assert guided_delta(1.0, m=3, sigma=0.0, Delta=5.0, choices=4, exponent=1.0) == 1
-    for silent in ({"choices": 0, "exponent": 1.0}, {"choices": 4, "exponent": 0.0}):
-        assert guided_delta(1.0, m=7, sigma=9.0, Delta=40.0, **silent) == joint_delta(
-            1.0, m=7, sigma=9.0, Delta=40.0
-        )
+    loud = Choices(4, 1.0, 2.0)
+    assert joint_delta(math.inf, [*events(3, 2.0, 5.0), loud]) == cutoff_delta((3, 2.0, 5.0))
+    assert joint_delta(1.0, [*events(3, 0.0, 5.0), loud]) == 1
+    for silent in (Choices(0, 1.0, 2.0), Choices(4, 0.0, 2.0), Choices(4, 1.0, 0.0)):
+        listed = events(7, 9.0, 40.0)
+        assert joint_delta(1.0, [*listed, silent]) == joint_delta(1.0, listed)
 
 
 # --- calibration ---------------------------------------------------------------------------------------
 
-FOREST = {"m": 140, "k": 20, "choices": 160}
+FOREST = {"m": 140, "k": 20, "choices": 160, "leaf_share": 0.35}
 
 
 def tight_scale(epsilon, delta, choices=160, choice_share=0.3):
@@ -440,8 +526,7 @@ def tight_scale(epsilon, delta, choices=160, choice_share=0.3):
             bounded_range_delta(
                 epsilon,
                 mu * math.sqrt(1 - choice_share),
-                choices=choices,
-                eta=2 * mu * math.sqrt(choice_share / choices),
+                (choices, 2 * mu * math.sqrt(choice_share / choices)),
             )
             - delta
         ),
@@ -460,7 +545,7 @@ def test_gain_over_zcdp(epsilon, gain):
 
 def test_gain_over_zcdp_in_a_calibrated_forest():
     """Both calibrated for the smallest threshold; at least 8 % less noise everywhere."""
-    found = calibrate_guided(1.0, 1e-6, **FOREST)
+    found = calibrate(1.0, 1e-6, **FOREST)
 
     def zcdp(part):
         mu = math.sqrt(2 * zcdp_rho(1.0, 1e-6 * (1 - part)))
@@ -482,18 +567,14 @@ def test_gain_over_zcdp_in_a_calibrated_forest():
     [(FOREST, 1), (FOREST, 7), ({"m": 1, "k": 0, "choices": 1, "score_range": 1.01}, 1)],
 )
 def test_calibration_keeps_the_promise(epsilon, delta, shape, rows):
-    found = calibrate_guided(
-        epsilon, delta, **shape, choice_share=0.2, leaf_share=0.5, rows_per_person=rows
+    found = calibrate(
+        epsilon, delta, **{**shape, "choice_share": 0.2, "leaf_share": 0.5, "rows_per_person": rows}
     )
-    recomputed = guided_delta(
-        epsilon,
-        **shape,
-        sigma=found.sigma,
-        Delta=found.Delta,
-        leaf_sigma=found.leaf_sigma,
-        exponent=found.exponent,
-        rows_per_person=rows,
-    )
+    listed = [
+        *events(shape["m"], found.sigma, found.Delta, shape["k"], found.leaf_sigma, rows),
+        Choices(shape["choices"], found.exponent, shape.get("score_range", 2.0)),
+    ]
+    recomputed = joint_delta(epsilon, listed, rows)
     assert 0.999 * delta <= recomputed <= delta
     assert found.tau == found.Delta + rows
     choice = shape["choices"] * (shape.get("score_range", 2.0) * found.exponent) ** 2 / 4
@@ -506,7 +587,7 @@ def test_calibration_keeps_the_promise(epsilon, delta, shape, rows):
 
 def test_calibrated_forest_by_a_strategy_of_its_own():
     """Recomputed without the code under test: what an adversary reaches stays below, and is near."""
-    found = calibrate_guided(1.0, 1e-6, **FOREST)
+    found = calibrate(1.0, 1e-6, **FOREST)
     mu = math.sqrt(140 / found.sigma**2 + 20 / found.leaf_sigma**2)
     reached = played(1.0, mu, 160, 2 * found.exponent, 32, 60)
     reached -= math.expm1(140 * norm.logcdf(found.Delta / found.sigma))
@@ -515,7 +596,7 @@ def test_calibrated_forest_by_a_strategy_of_its_own():
 
 def test_calibrated_threshold_is_the_smallest():
     """A scan over the part of delta that the cut-off gets."""
-    found = calibrate_guided(1.0, 1e-6, **FOREST)
+    found = calibrate(1.0, 1e-6, **FOREST)
     for part in (0.03, 0.1, 0.15, 0.2, 0.4):
         sigma = math.sqrt(140 / 0.35) / tight_scale(1.0, 1e-6 * (1 - part))
         tau = 1 + sigma * norm.isf(-math.expm1(math.log1p(-1e-6 * part) / 140))
@@ -528,7 +609,7 @@ def test_calibrated_threshold_is_the_smallest():
         ({"epsilon": 0}, "epsilon must be positive, got 0"),
         ({"delta": 0}, r"delta must lie in \(0, 1\), got 0"),
         ({"m": 0}, "m must be at least 1, got 0"),
-        ({"choices": 0}, "choices must be at least 1, got 0"),
+        ({"choices": -1}, "choices must be at least 0, got -1"),
         ({"choice_share": 0}, "choice_share must lie strictly between 0 and 1, got 0"),
         ({"choice_share": 0.5, "leaf_share": 0.5}, r"something for the thresholds, got 0\.5 \+ 0\.5"),
         ({"score_range": 0}, "score_range must be positive and finite, got 0"),
@@ -538,7 +619,7 @@ def test_calibrated_threshold_is_the_smallest():
 )
 def test_bad_parameters_are_named(kwargs, message):
     with pytest.raises(ValueError, match=message):
-        calibrate_guided(**{"epsilon": 1.0, "delta": 1e-6, **FOREST, **kwargs})
+        calibrate(**{"epsilon": 1.0, "delta": 1e-6, **FOREST, **kwargs})
 
 
 @pytest.mark.parametrize(
@@ -551,5 +632,6 @@ def test_bad_parameters_are_named(kwargs, message):
     ],
 )
 def test_bad_arguments_are_named(kwargs, message):
+    given = {"epsilon": 1.0, "mu": 0.1, "choices": 2, "eta": 0.1, **kwargs}
     with pytest.raises(ValueError, match=message):
-        bounded_range_delta(**{"epsilon": 1.0, "mu": 0.1, "choices": 2, "eta": 0.1, **kwargs})
+        bounded_range_delta(given["epsilon"], given["mu"], (given["choices"], given["eta"]))

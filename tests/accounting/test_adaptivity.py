@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from promises import events
 from scipy.signal import fftconvolve
 from scipy.stats import norm
 
@@ -39,7 +40,7 @@ def test_two_queries_exceed_theorem1():
     claimed = theorem1_delta(epsilon, m=2, sigma=sigma, Delta=Delta)
     assert exact == pytest.approx(0.0380053, abs=5e-8)
     assert claimed == pytest.approx(0.0357511, abs=5e-8)
-    assert claimed < exact <= joint_delta(epsilon, m=2, sigma=sigma, Delta=Delta)
+    assert claimed < exact <= joint_delta(epsilon, events(2, sigma, Delta))
 
 
 def worst_adaptive_delta(epsilon, m, sigma, Delta, *, with_record, resolution=80):
@@ -81,7 +82,7 @@ def test_adversary_who_sees_noisy_counts(m, expected):
     reached = max(worst_adaptive_delta(0.75, **parameters, with_record=w) for w in (True, False))
     assert reached == pytest.approx(expected, rel=1e-3)
     assert theorem1_delta(0.75, **parameters) == pytest.approx(7.5e-7, rel=2e-3)
-    assert theorem1_delta(0.75, **parameters) < reached < joint_delta(0.75, **parameters)
+    assert theorem1_delta(0.75, **parameters) < reached < joint_delta(0.75, events(**parameters))
 
 
 def test_joint_bound_is_never_exceeded():
@@ -92,7 +93,7 @@ def test_joint_bound_is_never_exceeded():
         sigma = 10 ** rng.uniform(0.8, 1.5)
         parameters = {"m": m, "sigma": sigma, "Delta": sigma * rng.uniform(1.0, 5.0)}
         epsilon = 10 ** rng.uniform(-1.5, -0.1)
-        bound = joint_delta(epsilon, **parameters)
+        bound = joint_delta(epsilon, events(**parameters))
         for with_record in (True, False):
             reached = worst_adaptive_delta(epsilon, **parameters, with_record=with_record, resolution=20)
             assert reached <= bound * (1 + 5e-3)  # the grid rounds up by less than that

@@ -5,10 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import reference
+from promises import events
 from scipy.stats import norm
 
 from lumberjack.accounting import (
-    calibrate_joint,
+    calibrate,
     calibrate_paper,
     calibrate_plain,
     gaussian_mu,
@@ -30,19 +31,12 @@ SHAPES = [(1, 1), (20, 100), (10_000, 10**6)]
 @pytest.mark.parametrize("rows", [1, 7])
 def test_joint_keeps_the_promise_in_sixty_digits(epsilon, delta, k, h, rows):
     m = k * queries_per_tree(h)
-    found = calibrate_joint(epsilon, delta, m=m, k=k, leaf_share=0.4, rows_per_person=rows)
+    found = calibrate(epsilon, delta, m=m, k=k, leaf_share=0.4, rows_per_person=rows)
     exact = reference.joint_delta(epsilon, m, found.sigma, found.Delta, k, found.leaf_sigma, rows)
     assert exact <= delta
     assert exact >= delta * 0.999
-    recomputed = joint_delta(
-        epsilon,
-        m=m,
-        sigma=found.sigma,
-        Delta=found.Delta,
-        k=k,
-        leaf_sigma=found.leaf_sigma,
-        rows_per_person=rows,
-    )
+    listed = events(m, found.sigma, found.Delta, k, found.leaf_sigma, rows)
+    recomputed = joint_delta(epsilon, listed, rows)
     assert recomputed <= delta
     assert found.tau == found.Delta + rows
     assert k / found.leaf_sigma**2 == pytest.approx(0.4 / 0.6 * m / found.sigma**2)
@@ -58,7 +52,7 @@ def test_joint_threshold_is_the_smallest(epsilon, delta, m, k):
         mu = gaussian_mu(epsilon, delta * (1 - t))
         sigma = math.sqrt(m / 0.5) / mu
         best = min(best, 1 + sigma * norm.isf(-math.expm1(math.log1p(-delta * t) / m)))
-    assert calibrate_joint(epsilon, delta, m=m, k=k).tau <= best * (1 + 1e-5)
+    assert calibrate(epsilon, delta, m=m, k=k).tau <= best * (1 + 1e-5)
 
 
 @pytest.mark.parametrize("row", VECTORS["paper_calibration"])
@@ -105,11 +99,11 @@ def test_plain_spends_everything_on_the_gaussian():
 )
 def test_bad_parameters_are_named(kwargs, message):
     with pytest.raises(ValueError, match=message):
-        calibrate_joint(**{"epsilon": 1.0, "delta": 1e-6, "m": 7, "k": 1, **kwargs})
+        calibrate(**{"epsilon": 1.0, "delta": 1e-6, "m": 7, "k": 1, **kwargs})
 
 
 def test_wrong_types_are_named():
     with pytest.raises(TypeError, match=r"m must be a whole number, got 2\.5"):
-        calibrate_joint(1.0, 1e-6, m=2.5)
+        calibrate(1.0, 1e-6, m=2.5)
     with pytest.raises(TypeError, match="epsilon must be a number, got '1'"):
-        calibrate_joint("1", 1e-6, m=2)
+        calibrate("1", 1e-6, m=2)

@@ -1,15 +1,19 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import mpmath as mp
 import numpy as np
 import pytest
 import reference
+from promises import events
 from scipy.stats import norm
 
 from lumberjack.accounting import (
+    NoisySums,
+    ThresholdQueries,
     cutoff_delta,
     error_bound,
     gaussian_delta,
@@ -19,7 +23,6 @@ from lumberjack.accounting import (
     queries_per_tree,
     simple_parameters,
     theorem1_delta,
-    two_sided_delta,
 )
 
 VECTORS = json.loads((Path(__file__).parent / "vectors.json").read_text())
@@ -33,14 +36,8 @@ def test_theorem1_reference_values(row):
 
 @pytest.mark.parametrize("row", VECTORS["joint_delta"])
 def test_joint_reference_values(row):
-    found = joint_delta(
-        row["epsilon"],
-        m=row["m"],
-        sigma=row["sigma"],
-        Delta=row["Delta"],
-        k=row["k"],
-        leaf_sigma=row["leaf_sigma"],
-    )
+    shape = {name: row[name] for name in ("m", "sigma", "Delta", "k", "leaf_sigma")}
+    found = joint_delta(row["epsilon"], events(**shape))
     assert found == pytest.approx(row["delta"], rel=1e-10)
 
 
@@ -54,7 +51,7 @@ def test_joint_bound_for_persons_in_sixty_digits(rows):
         "leaf_sigma": 30.0 * rows,
     }
     exact = reference.joint_delta(1.0, *arguments.values(), rows)
-    found = joint_delta(1.0, **arguments, rows_per_person=rows)
+    found = joint_delta(1.0, events(**arguments, rows=rows), rows)
     assert found == pytest.approx(float(exact), rel=1e-11)
 
 
@@ -102,11 +99,13 @@ def test_query_bound():
 
 
 def test_cutoff_edges():
-    assert cutoff_delta(0, 1.0, 0.0) == 0
-    assert cutoff_delta(5, 1.0, math.inf) == 0
-    assert cutoff_delta(5, 0.0, 0.0) == 0
-    assert cutoff_delta(3, math.inf, 2.0) == pytest.approx(1 - 0.5**3)
-    assert cutoff_delta(200_000, 1.0, 10.0) == pytest.approx(float(200_000 * mp.ncdf(-10)), rel=1e-12)
+    assert cutoff_delta() == 0
+    assert cutoff_delta((0, 1.0, 0.0)) == 0
+    assert cutoff_delta((5, 1.0, math.inf)) == 0
+    assert cutoff_delta((5, 0.0, 0.0)) == 0
+    assert cutoff_delta((3, math.inf, 2.0)) == pytest.approx(1 - 0.5**3)
+    many = cutoff_delta((200_000, 1.0, 10.0))
+    assert many == pytest.approx(float(200_000 * mp.ncdf(-10)), rel=1e-12)
 
 
 def test_composition_edges():
@@ -118,27 +117,36 @@ def test_composition_edges():
 
 
 def test_joint_edges():
-    assert joint_delta(1.0, m=0, sigma=1.0, Delta=0.0) == 0
-    assert joint_delta(1.0, m=3, sigma=0.0, Delta=5.0) == 1
-    assert joint_delta(math.inf, m=3, sigma=2.0, Delta=5.0) == cutoff_delta(3, 2.0, 5.0)
-    assert joint_delta(1.0, m=3, sigma=2.0, Delta=math.inf) == gaussian_delta(1.0, math.sqrt(3) / 2)
-    assert joint_delta(1.0, m=3, sigma=math.inf, Delta=math.inf) == 0
+    uncut = ThresholdQueries(3, 2.0, None, 5.0, cut=-1)
+    assert joint_delta(1.0, ()) == 0
+    assert joint_delta(1.0, events(0, 1.0, 0.0)) == 0
+    assert joint_delta(1.0, events(3, 0.0, 5.0)) == 1
+    assert joint_delta(math.inf, events(3, 2.0, 5.0)) == cutoff_delta((3, 2.0, 5.0))
+    assert joint_delta(1.0, [uncut]) == gaussian_delta(1.0, math.sqrt(3) / 2)
+    assert joint_delta(1.0, [replace(uncut, cut=0)]) == 1
+    assert joint_delta(1.0, [replace(uncut, noise=math.inf)]) == 0
     assert theorem1_delta(1.0, m=0, sigma=1.0, Delta=1.0) == 0
     assert theorem1_delta(1.0, m=4, sigma=0.0, Delta=1.0) == 1
     assert theorem1_delta(1.0, m=4, sigma=3.0, Delta=math.inf) == gaussian_delta(1.0, 2 / 3)
     assert theorem1_delta(0.0, m=1, sigma=2.0, Delta=6.0) == pytest.approx(
         float(reference.theorem1_delta(0.0, 1, 2.0, 6.0)), rel=1e-11
     )
-    with pytest.raises(ValueError, match="sigma must be at least 0, got -1"):
-        joint_delta(1.0, m=1, sigma=-1.0, Delta=1.0)
-    with pytest.raises(ValueError, match="Delta must be a number, got NaN"):
-        joint_delta(1.0, m=1, sigma=1.0, Delta=math.nan)
+    with pytest.raises(ValueError, match="noise must be at least 0, got -1"):
+        joint_delta(1.0, [NoisySums(1, -1.0)])
+    with pytest.raises(ValueError, match="reach must be at least 1, got 0"):
+        joint_delta(1.0, [NoisySums(1, 1.0, 0)])
+    with pytest.raises(ValueError, match="cutoff must be a number, got NaN"):
+        joint_delta(1.0, [ThresholdQueries(1, 1.0, math.nan, 5.0)])
 
 
-def test_two_sided_is_the_sum_of_both_terms():
-    assert two_sided_delta(0.5, m=4, sigma=20.0, Delta=70.0) == pytest.approx(
-        gaussian_delta(0.5, 0.1) - math.expm1(4 * norm.logcdf(3.5)), rel=1e-12
-    )
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_threshold_below_its_proof_costs_everything(rows):
+    """tau >= cut + r + Delta, compared without rounding."""
+    enough = ThresholdQueries(5, 20.0, 100.0, 107.0 + rows, cut=7)
+    assert joint_delta(1.0, [enough], rows) < 1e-3
+    assert joint_delta(1.0, [replace(enough, threshold=math.nextafter(107.0 + rows, 0))], rows) == 1
+    assert joint_delta(1.0, [replace(enough, cut=8)], rows) == 1
+    assert joint_delta(1.0, [enough], rows + 1) == 1
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 10])
@@ -146,7 +154,7 @@ def test_person_cutoff_covers_every_way_to_spread_the_rows(rows):
     """Brute force: rows j_1, j_2, ... in separate boundary queries, adding up to at most r m."""
     m, sigma = 2, 3.0
     for Delta in (0.5, 4.0, 9.0):
-        bound = cutoff_delta(m, sigma, Delta, rows)
+        bound = cutoff_delta((m, sigma, Delta), rows_per_person=rows)
         worst = 0.0
         budget = rows * m
         for parts in _partitions(budget, rows):
@@ -168,7 +176,7 @@ def test_ten_rows_on_ten_paths_break_the_naive_exponent():
     naive = -math.expm1(m * norm.logcdf(Delta / sigma))
     apart = -math.expm1(r * m * norm.logcdf((Delta + r - 1) / sigma))
     assert apart > naive
-    assert cutoff_delta(m, sigma, Delta, r) == pytest.approx(apart, rel=1e-12)
+    assert cutoff_delta((m, sigma, Delta), rows_per_person=r) == pytest.approx(apart, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -203,9 +211,9 @@ def test_lower_bound_by_hand():
 
 
 def test_no_calibration_beats_the_lower_bound():
-    from lumberjack.accounting import calibrate_joint
+    from lumberjack.accounting import calibrate
 
     for height in (200, 1000):
-        found = calibrate_joint(0.5, 1e-6, m=queries_per_tree(height))
+        found = calibrate(0.5, 1e-6, m=queries_per_tree(height))
         reached = found.tau + error_bound(found.sigma, n=10**4, height=height, beta=0.05)
         assert reached > lower_bound(0.5, 1e-6, n=10**4, height=height, beta=0.05) > 0

@@ -29,6 +29,7 @@ from lumberjack.report import describe
 GOLDEN = Path(__file__).parents[1] / "golden"
 BASES = sorted(GOLDEN.glob("*.lumberjack"))
 START, DIGEST = 24, 32
+REPEATED = ("epsilon", "delta", "rows_per_person", "n_estimators", "max_depth", "structure_share")
 SECONDS = 10  # no small file may keep anybody busy for this long
 ALWAYS = 33 * 2**20  # what the format's page allows beside ten times the file
 
@@ -49,7 +50,10 @@ def take_apart(data):
     return json.loads(data[START : START + length]), data[START + length : -DIGEST]
 
 
-def put_together(header, arrays, version=1):
+def put_together(header, arrays, version=None):
+    if version is None:
+        promise = header.get("guarantee") if isinstance(header, dict) else None
+        version = 3 if isinstance(promise, dict) and "events" in promise else 2
     text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
     return sign(struct.pack("<16sII", b"lumberjack model", version, len(text)) + text + arrays)
 
@@ -119,27 +123,25 @@ def meddle(data, rng):
             container[key] = copy.deepcopy(rng.choice(NASTY))
         if not header:
             break
-    return put_together(header, arrays, rng.choice([1] * 30 + [0, 2, 2**32 - 1]))
+    return put_together(header, arrays, rng.choice([None] * 30 + [0, 2, 3, 2**32 - 1]))
 
 
 def lie(data, rng):
     """Change numbers of the guarantee, where they are not repeated in the parameters, and of ranges."""
     header, arrays = take_apart(data)
     promise = header["guarantee"]
-    names = [
-        "threshold_noise",
-        "cutoff",
-        "cut",
-        "threshold",
-        "leaf_noise",
-        "queries_per_record",
-        "counts_per_record",
-        *(name for name in ("choices_per_record", "choice_exponent") if promise.get(name)),
+    priced = [
+        (container, name)
+        for container in promise.get("events", [promise])
+        for name, number in container.items()
+        if isinstance(number, int | float) and name not in REPEATED
     ]
-    for name in rng.sample(names, rng.choice([1, 1, 2])):
-        old = promise[name]
+    for container, name in rng.sample(priced, rng.choice([1, 1, 2])):
         number = rng.choice([0, -1, 1, 5e-324, 1e308, 0.5, 2**62, 10**9, 4000, 1e15, 20.0])
-        promise[name] = int(number) if isinstance(old, int) and abs(number) < 2**63 else number
+        whole = isinstance(container[name], int) and abs(number) < 2**63
+        container[name] = int(number) if whole else number
+    if "events" in promise and rng.random() < 0.2:
+        promise["events"] *= rng.choice([0, 2, 5, 3000])
     if rng.random() < 0.5:
         column = rng.choice([c for c in header["domain"]["columns"] if "low" in c])
         column["low"], column["high"] = rng.choice(
@@ -156,8 +158,19 @@ def lie(data, rng):
 
 def claim_paper(header, arrays):
     """Say that the paper's theorem prices it: nothing may be left that only the joint bound knows."""
-    free = {"guided_levels": 0, "choices_per_record": 0, "choice_exponent": None, "choice_range": None}
-    header["guarantee"].update(accounting="paper", caveats=[NOT_PROVED], **free)
+    promise = header["guarantee"]
+    promise.update(accounting="paper", caveats=[NOT_PROVED])
+    if "events" in promise:
+        released = [event for event in promise["events"] if event["kind"] != "choices"]
+        promise["events"] = released[: 3 if header["estimator"] == "regressor" else 2]
+    else:
+        free = {
+            "guided_levels": 0,
+            "choices_per_record": 0,
+            "choice_exponent": None,
+            "choice_range": None,
+        }
+        promise.update(free)
     header["parameters"].update(accounting="paper", splits="random")
     name, kind, shape = header["arrays"][-1]
     if name != "calibration":

@@ -19,7 +19,7 @@ def test_mutated_files():
     assert ROUNDS / 100 < reasons[None] < ROUNDS / 5
 
 
-@pytest.fixture(params=[1, 2])
+@pytest.fixture(params=[1, 2, 3])
 def originals(request):
     """A golden classifier and regressor, as (header, arrays) that a test may change."""
     paths = [
@@ -33,6 +33,8 @@ def opened(header, arrays, tmp_path):
     path.write_bytes(models.put_together(header, arrays))
     return load(path)
 
+
+EVENT_CUT = "guarantee.events.0.cut"  # where files of version 3 have it
 
 # Each names two places of a file that can contradict each other.
 CONTRADICTIONS = {
@@ -70,11 +72,12 @@ def test_a_file_that_contradicts_itself_is_refused(originals, tmp_path, name):
     kind, changes, why = CONTRADICTIONS[name]
     header, arrays = originals[kind]
     opened(header, arrays, tmp_path)
+    flat = "events" not in header["guarantee"]
     for place, value in changes.items():
-        *above, last = place.split(".")
+        *above, last = (place if flat else place.replace("guarantee.cut", EVENT_CUT)).split(".")
         container = header
         for key in above:
-            container = container[key]
+            container = container[int(key) if key.isdigit() else key]
         container[last] = value
     with pytest.raises(ValueError, match=why):
         opened(header, arrays, tmp_path)
@@ -125,6 +128,10 @@ def test_caveats_of_a_later_version_are_kept_and_shown(originals, tmp_path):
 def test_a_small_file_cannot_keep_an_auditor_busy(originals, tmp_path, queries):
     header, arrays = originals["classifier"]
     arrays = models.claim_paper(header, arrays)
-    header["guarantee"]["queries_per_record"] = queries
+    promise = header["guarantee"]
+    if "events" in promise:
+        promise["events"][0]["count"] = queries
+    else:
+        promise["queries_per_record"] = queries
     with models.alarm():
         models.probe(opened(header, arrays, tmp_path))

@@ -6,11 +6,11 @@ A deliberately broken variant (threshold lowered by 3) must be caught. Estimates
 errors towards innocence (or, for the broken one, towards guilt): false-alarm rate below 1e-6.
 """
 
-import dataclasses
 import math
 
 import numpy as np
 import pytest
+from promises import changed
 
 from lumberjack.guarantee import plan_heavy_hitters
 from lumberjack.heavy_hitters import mark_privately
@@ -58,7 +58,7 @@ def divergence(p, q):
 def worst(method, lower_threshold_by=0.0):
     """The largest divergence over several neighbours and both directions, less and plus 5 errors."""
     promise = plan_heavy_hitters(EPSILON, DELTA, HEIGHT, method=method)
-    promise = dataclasses.replace(promise, threshold=promise.threshold - lower_threshold_by)
+    promise = changed(promise, threshold=promise.threshold - lower_threshold_by)
     tau = round(promise.threshold)
     bases = {
         "empty": [],

@@ -5,11 +5,11 @@ grows them all. The adversary looks at whether the root was split and at the noi
 own leaf. Event chosen on one half, counted on the other; 5 standard errors: false alarms below 1e-6.
 """
 
-import dataclasses
 import math
 
 import numpy as np
 import pytest
+from promises import changed
 from trees import prune
 
 from lumberjack import Domain, plan
@@ -32,7 +32,9 @@ def outputs(n_rows, promise, leaf_noise, seed):
     codes = DOMAIN.encode(table)
     features = Features.of(DOMAIN)
     rows = LocalRows(codes, np.ones(n_rows, dtype=np.int32))
-    many = dataclasses.replace(promise, n_estimators=RUNS, leaf_noise=leaf_noise)
+    chosen = {"choices_per_record": RUNS * promise.guided_levels} if promise.guided_levels else {}
+    many = changed(promise, n_estimators=RUNS, leaf_noise=leaf_noise, **chosen)
+    assert many.guided_levels == promise.guided_levels
     classes = Classes(np.array([0, 1]))
     forest, _ = train(rows, features, classes, many, Bits(seed), n_threads=2)
     canary = forest.apply(DOMAIN.encode(np.array([CANARY], dtype=object)))[0]
@@ -53,7 +55,7 @@ def divergence(p, q):
 
 def worst(splits, leaf_noise_factor=1.0, threshold_shift=0.0):
     promise = plan(EPSILON, DELTA, 1, 1, splits=splits, leaf="majority")
-    promise = dataclasses.replace(promise, threshold=promise.threshold - threshold_shift)
+    promise = changed(promise, threshold=promise.threshold - threshold_shift)
     found = []
     for n in (1, round(promise.threshold)):
         one = outputs(n, promise, promise.leaf_noise * leaf_noise_factor, seed=n)
@@ -106,7 +108,7 @@ def chosen(with_canary, promise, seed):
 def worst_choice(exponent_factor=1.0):
     promise = plan(EPSILON, DELTA, 1, 1, structure_share=0.9, leaf="majority")
     exponent = promise.choice_exponent * exponent_factor
-    promise = dataclasses.replace(promise, choice_exponent=exponent)
+    promise = changed(promise, choice_exponent=exponent)
     without, added = chosen(False, promise, 1), chosen(True, promise, 2)
     found = [divergence(without, added), divergence(added, without)]
     shift = np.mean(added >= 9000) - np.mean(without >= 9000)

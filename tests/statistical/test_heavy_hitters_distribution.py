@@ -11,7 +11,7 @@ import pytest
 import reference
 from scipy import stats
 
-from lumberjack import PrivacyLeakWarning, heavy_hitters
+from lumberjack import PrivacyLeakWarning, ThresholdQueries, heavy_hitters
 from lumberjack.guarantee import Guarantee
 from lumberjack.heavy_hitters import mark_privately
 from lumberjack.noise import Bits
@@ -35,15 +35,13 @@ def promise(method, height):
         method=method,
         n_estimators=1,
         max_depth=height,
-        queries_per_record=height,
-        threshold_noise=SIGMA,
-        cutoff=None if method == "gaussian" else DELTA,
-        cut=-1 if method == "gaussian" else CUT,
-        threshold=TAU,
         leaf="none",
-        counts_per_record=0,
-        leaf_noise=None,
         structure_share=None,
+        events=(
+            ThresholdQueries(height, SIGMA, None, TAU, -1)
+            if method == "gaussian"
+            else ThresholdQueries(height, SIGMA, DELTA, TAU, CUT),
+        ),
     )
 
 

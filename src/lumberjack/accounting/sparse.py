@@ -1,4 +1,4 @@
-"""What threshold queries with a cut-off cost: the joint bound, Theorem 1, and bounds on the error.
+"""What threshold queries with a cut-off cost: the cut-off, Theorem 1, and bounds on the error.
 
 In: numbers. Out: numbers. The mechanism (the paper's Algorithm 2) answers a counting query with
 "count + N(0, sigma^2) > tau", except that counts of at most tau - Delta - 1 always get "no". One
@@ -25,12 +25,10 @@ __all__ = [
     "cutoff_delta",
     "error_bound",
     "gdp_mu",
-    "joint_delta",
     "lower_bound",
     "queries_per_tree",
     "simple_parameters",
     "theorem1_delta",
-    "two_sided_delta",
 ]
 
 Floats = NDArray[np.float64]
@@ -66,71 +64,28 @@ def _log_no_crossing(Delta: float, sigma: float) -> float:
     return float(log_ndtr(Delta / sigma))
 
 
-def cutoff_delta(m: int, sigma: float, Delta: float, rows_per_person: int = 1) -> float:
-    """What the deterministic "no" of small counts adds to delta: 1 - Phi(Delta/sigma)^m.
+def cutoff_delta(*queries: tuple[int, float, float], rows_per_person: int = 1) -> float:
+    """What the deterministic "no" of small counts adds to delta: 1 - prod Phi(Delta/sigma)^m.
 
-    When one person owns r rows, a query that is cut off without them may hold j of them,
-    1 <= j <= r, and all such j add up to at most r m. Then "yes" has probability at most
-    1 - Phi((Delta + r - j)/sigma), because tau >= cut + r + Delta. The worst case puts all rows in
-    the same m queries, or every row in queries of its own:
+    ``queries`` are (m, sigma, Delta) of each kind of threshold query. When one person owns r rows, a
+    query that is cut off without them may hold j of them, 1 <= j <= r, and all such j of one kind add
+    up to at most r m. Then "yes" has probability at most 1 - Phi((Delta + r - j)/sigma), because tau >=
+    cut + r + Delta. The worst case for each kind puts all rows in the same m queries, or every row in
+    queries of its own:
 
-        1 - min(Phi(Delta/sigma)^m, Phi((Delta + r - 1)/sigma)^(r m)).
+        1 - prod min(Phi(Delta/sigma)^m, Phi((Delta + r - 1)/sigma)^(r m)).
 
     m = 0 and Delta = inf give 0; sigma = 0 gives 0 (no noise never crosses); sigma = inf gives
     1 - 2^-m.
     """
-    check_count("m", m, least=0)
     r = check_count("rows_per_person", rows_per_person)
-    together = m * _log_no_crossing(Delta, sigma)
-    apart = r * m * _log_no_crossing(Delta + r - 1, sigma)
-    return -math.expm1(min(together, apart))
-
-
-def joint_delta(
-    epsilon: float,
-    *,
-    m: int,
-    sigma: float,
-    Delta: float,
-    k: int = 0,
-    leaf_sigma: float = math.inf,
-    rows_per_person: int = 1,
-) -> float:
-    """Delta of thresholds and noisy counts together, for adaptive queries: the joint bound.
-
-        delta = delta_G(epsilon, r mu) + cutoff_delta,     mu^2 = m / sigma^2 + k / leaf_sigma^2
-
-    Parameters
-    ----------
-    epsilon : float
-        epsilon >= 0; inf gives the cut-off's share alone.
-    m, sigma, Delta : int, float, float
-        Threshold queries per record, their noise, and the cut-off: counts of at most
-        tau - Delta - rows_per_person are answered "no" without noise.
-    k, leaf_sigma : int, float
-        Noisy counts per record (leaves: one a tree) and their noise.
-    rows_per_person : int
-        r, the most rows that one unit of privacy owns.
-
-    Formal guarantees
-    -----------------
-    For any adaptive sequence of monotone counting queries in which each record takes part in at
-    most m threshold queries and k noisy counts on *every* transcript, the answers are
-    (epsilon, delta)-DP under adding or removing the rows of one person. Proof:
-    ``docs/guarantee.md``, "The joint bound".
-    """
-    check_epsilon(epsilon, allow_zero=True, allow_infinity=True)
-    mu = rows_per_person * gdp_mu((m, sigma), (k, leaf_sigma))
-    return min(1.0, gaussian_delta(epsilon, mu) + cutoff_delta(m, sigma, Delta, rows_per_person))
-
-
-def two_sided_delta(epsilon: float, *, m: int, sigma: float, Delta: float) -> float:
-    """Delta of the two-sided variant (paper, Lemma on GSTT): delta_Gauss + delta_inf.
-
-    Counts of at least tau + Delta + 1 always get "yes". A query can be at only one of the two
-    boundaries, so the price is the joint bound's without leaves.
-    """
-    return joint_delta(epsilon, m=m, sigma=sigma, Delta=Delta)
+    log_quiet = 0.0
+    for m, sigma, Delta in queries:
+        check_count("m", m, least=0)
+        together = m * _log_no_crossing(Delta, sigma)
+        apart = r * m * _log_no_crossing(Delta + r - 1, sigma)
+        log_quiet += min(together, apart)
+    return -math.expm1(log_quiet)
 
 
 def theorem1_delta(epsilon: float, *, m: int, sigma: float, Delta: float) -> float:
