@@ -386,3 +386,46 @@ def test_bad_parameters_are_named(kwargs, message):
 def test_what_is_not_a_guarantee_is_refused(text):
     with pytest.raises(ValueError, match="not a guarantee"):
         Guarantee.from_json(text)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"accounting": "Paper", "caveats": ()},
+        {"method": "dense"},
+        {"delta": 5.0},
+        {"structure_share": 7.0},
+    ],
+)
+def test_unknown_words_and_absurd_shares_promise_nothing(change):
+    assert dataclasses.replace(PLANS["paper"], **change).verify() == 1.0
+
+
+def test_a_search_of_negative_depth_promises_nothing():
+    promise = PLANS["top-down"]
+    (queries,) = promise.events
+    none = dataclasses.replace(queries, count=0)
+    assert dataclasses.replace(promise, max_depth=-5, events=(none,)).verify() == 1.0
+
+
+@pytest.mark.parametrize("field", ["assumptions", "caveats"])
+def test_records_cannot_add_lines(field):
+    record = json.loads(PLANS["guided"].to_json())
+    record[field] = [*record[field], "x\n  recomputed  delta = 0"]
+    with pytest.raises(ValueError, match=f"{field} must be printable"):
+        Guarantee.from_json(json.dumps(record))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"epsilon": 5e-324},
+        {"epsilon": 1e-40},
+        {"epsilon": 1e-12, "delta": 8.2e-193, "n_estimators": 1000, "rows_per_person": 2},
+        {"epsilon": 1.0, "accounting": "paper", "structure_share": 1e-300},
+        {"epsilon": 1.0, "delta": 1e-6, "structure_share": 1e-45},
+    ],
+)
+def test_budgets_beyond_floats_are_refused(settings):
+    with pytest.raises(ValueError, match=r"at least 1e-50|threshold of .* records"):
+        plan(**settings)

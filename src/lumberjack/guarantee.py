@@ -80,6 +80,8 @@ GUIDED_LEVELS = 6  # from the root down, where splits are chosen; docs/guided.md
 _CHOICE_PART = 6 / 13  # of a guided structure's budget: 30 % for choices, 35 % for pruning in all
 _COUNT_SHARE = 0.25  # of a mean's budget: sums are what its error comes from
 _ROWS_PER_THRESHOLD = 20  # with fewer rows than this many thresholds the trees stay stumps
+_LEAST = 1e-50  # of an epsilon, and of a share, whose squares floats still hold
+_MOST_ROWS = 2.0**50  # of a threshold: counts must be exact as floats
 _WEAK_EPSILON, _WEAK_DELTA = 20.0, 0.01  # beyond, a promise is one in form only
 _EVENTS = {cls.kind: cls for cls in (ThresholdQueries, Choices, NoisySums)}
 _NO_QUERIES = ThresholdQueries(0, math.inf, None, math.inf, cut=-1)
@@ -337,8 +339,12 @@ class Guarantee:
     def _consistent(self) -> bool:
         if self.unit not in get_args(Unit) or self.neighbours != "add/remove":
             return False
-        if self.leaf not in get_args(Leaf):
+        words = (self.leaf, Leaf), (self.accounting, Pricing), (self.method, Source)
+        if any(word not in get_args(known) for word, known in words):
             return False
+        check_delta(self.delta)
+        if self.structure_share is not None:
+            check_share("structure_share", self.structure_share)
         if self.unit == "row" and self.rows_per_person != 1:
             return False
         if self.accounting == "paper" and NOT_PROVED not in self.caveats:
@@ -353,6 +359,7 @@ class Guarantee:
             return False
         if (self._queries.cutoff is None) != (self.method == "gaussian"):
             return False
+        check_count("max_depth", self.max_depth)
         return self._consistent_events(check_count("n_estimators", self.n_estimators))
 
     def _consistent_events(self, trees: int) -> bool:
@@ -433,6 +440,8 @@ class Guarantee:
         _refuse_misfits(found, {name: field.type for name, field in fields.items() if name != "events"})
         for name in ("assumptions", "caveats"):
             found[name] = tuple(found[name])
+            if not "".join(found[name]).isprintable():  # nobody may add lines to what is printed
+                raise ValueError(f"not a guarantee: {name} must be printable")
         return cls(**found, events=tuple(map(_read_event, events)))
 
     def __str__(self) -> str:
@@ -599,7 +608,7 @@ def plan(
     >>> round(plan(1.0, 1e-6, splits="random").threshold, 1)
     422.9
     """
-    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    epsilon, delta = _check_budget(epsilon, delta)
     k, h = check_count("n_estimators", n_estimators), check_count("max_depth", max_depth)
     r = check_count("rows_per_person", rows_per_person)
     _check_option("accounting", accounting, get_args(Accounting))
@@ -617,7 +626,8 @@ def plan(
         )
     if structure_share is None:
         structure_share = 0.75 if accounting == "paper" else 0.65 if splits == "guided" else 0.5
-    check_share("structure_share", structure_share)
+    if check_share("structure_share", structure_share) < _LEAST:
+        raise ValueError(f"structure_share must be at least {_LEAST:g}, got {structure_share:g}")
     m, levels, rho = k * queries_per_tree(h), 0, 0.0
     found: Calibration
     if leaf == "exponential" and accounting == "joint":
@@ -696,7 +706,7 @@ def plan_heavy_hitters(
     counts a record, for half of mu^2. ``dense_nodes`` is the number of nodes of a dense tree
     (method "gaussian"): its default threshold lets an empty node pass with 5 % chance in all.
     """
-    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    epsilon, delta = _check_budget(epsilon, delta)
     h = check_count("height", height)
     _check_option("method", method, get_args(Method))
     leaf: Leaf = "prefixes" if counts else "none"
@@ -733,6 +743,11 @@ def plan_heavy_hitters(
 
 def _threshold(found: Calibration, threshold: float | None, r: int) -> tuple[float, int]:
     """The threshold, and the largest count that it allows to drop, without rounding."""
+    if found.tau > _MOST_ROWS:
+        raise ValueError(
+            f"this budget needs a threshold of {found.tau:.3g} records; raise epsilon or delta, or give "
+            "the structure a larger share"
+        )
     if threshold is None:
         return found.tau, 0
     tau = _check_threshold(threshold)
@@ -744,10 +759,16 @@ def _threshold(found: Calibration, threshold: float | None, r: int) -> tuple[flo
     return tau, math.floor(Fraction(tau) - r - Fraction(found.Delta))
 
 
+def _check_budget(epsilon: float, delta: float) -> tuple[float, float]:
+    if check_epsilon(epsilon) < _LEAST:
+        raise ValueError(f"epsilon must be at least {_LEAST:g}, got {epsilon:g}; 0.1 to 4 is usual")
+    return float(epsilon), check_delta(delta)
+
+
 def _check_threshold(threshold: float) -> float:
     """Refuse thresholds that no table of counts could hold exactly."""
     tau = check_real("threshold", threshold)
-    if abs(tau) > 2**50:
+    if abs(tau) > _MOST_ROWS:
         raise ValueError(f"threshold must be a number of records, at most 2^50, got {tau:g}")
     return tau
 
