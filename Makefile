@@ -1,5 +1,6 @@
 # make demo   sets up and runs the main job on generated data
-# make test   sets up and runs lint, types and tests
+# make check  sets up and runs lint, types and the fast tests (a minute)
+# make test   sets up and runs lint, types and all tests
 # make docs   sets up and builds the documentation in out/docs
 # make fuzz   sets up and throws 100,000 mutated model files at load, and other hostile input
 # make dist   sets up, builds the sdist and the wheel in dist and checks them
@@ -8,10 +9,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test docs fuzz dist test-oldest bench test-bench lint types format clean
+.PHONY: help demo check test docs fuzz dist test-oldest bench test-bench lint types format clean
 
 help:
-	@sed -n '1,6s/^# //p' Makefile
+	@sed -n '1,7s/^# //p' Makefile
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Lumberjack needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
@@ -31,6 +32,9 @@ demo: $(VENV)/demo.stamp
 	@$(BIN)/python -m benchmarks.toy
 	@$(BIN)/python examples/web_paths.py
 	@$(BIN)/python -m benchmarks.height
+
+check: lint types
+	$(BIN)/python -m pytest -m "not slow" tests
 
 test: lint types docs
 	$(BIN)/python -m pytest
