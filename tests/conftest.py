@@ -2,10 +2,17 @@
 
 from pathlib import Path
 
+import numba
 import pytest
 from slow import SLOW
 
 HERE = Path(__file__).parent
+
+
+def pytest_configure(config):
+    """Without compilation NumPy warns where machine code is to wrap around."""
+    if numba.config.DISABLE_JIT:
+        config.addinivalue_line("filterwarnings", "ignore:overflow encountered:RuntimeWarning")
 
 
 def pytest_collection_modifyitems(items):
