@@ -1,5 +1,7 @@
 # make demo   sets up and runs the main job on generated data
-# make test   sets up and runs lint, types and tests
+# make check  sets up and runs lint, types and the fast tests
+# make test   sets up and runs lint, types and all tests
+# make coverage  sets up, runs all tests and prints which lines of src they miss
 # make docs   sets up and builds the documentation in out/docs
 # make fuzz   sets up and throws 100,000 mutated model files at load, and other hostile input
 # make dist   sets up, builds the sdist and the wheel in dist and checks them
@@ -8,10 +10,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test docs fuzz dist test-oldest bench test-bench lint types format clean
+.PHONY: help demo check test coverage docs fuzz dist test-oldest bench test-bench lint types format clean
 
 help:
-	@sed -n '1,6s/^# //p' Makefile
+	@sed -n '1,8s/^# //p' Makefile
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Lumberjack needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
@@ -32,12 +34,26 @@ demo: $(VENV)/demo.stamp
 	@$(BIN)/python examples/web_paths.py
 	@$(BIN)/python -m benchmarks.height
 
+check: lint types
+	$(BIN)/python -m pytest -m "not slow" tests
+
 test: lint types docs
 	$(BIN)/python -m pytest
 
 # Warnings are errors, and so are links that lead nowhere.
 docs: $(VENV)/test.stamp
 	$(BIN)/python -m sphinx -b html -E -n -W --keep-going -q docs out/docs
+
+# From the first import on, and once more without compilation, lest kernels count as never run.
+PLAIN := tests/test_growing.py tests/test_guided.py tests/test_heavy_hitters.py tests/test_noise.py \
+	tests/test_released.py tests/test_search.py tests/test_structure.py tests/test_targets.py \
+	tests/test_thinning.py tests/test_training.py tests/test_tree.py tests/test_voting.py
+coverage: $(VENV)/test.stamp
+	$(BIN)/python -m coverage erase
+	$(BIN)/python -m coverage run -m pytest
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m coverage run -m pytest -m "not slow" $(PLAIN)
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report
 
 fuzz: $(VENV)/test.stamp
 	$(BIN)/python tests/hostile/models.py 100000
@@ -80,7 +96,7 @@ $(OLDEST)/stamp: pyproject.toml requirements-oldest.txt
 	@touch $@
 
 test-oldest: $(OLDEST)/stamp
-	$(OLDEST)/bin/python -m pytest -p no:cacheprovider tests/test_forest.py tests/test_domain.py tests/test_io.py tests/test_cli.py tests/integration
+	$(OLDEST)/bin/python -m pytest -p no:cacheprovider tests/test_forest.py tests/test_domain.py tests/test_io.py tests/test_cli.py tests/test_tables.py tests/test_kernels.py tests/test_progress.py tests/integration
 
 # The paper's experiments, in an environment of their own: diffprivlib needs an older scikit-learn.
 BENCH := .venv-bench

@@ -1,402 +1,155 @@
-"""The plain engine, kept as an oracle: what ``lumberjack.engines.local`` must be a faster version of.
+"""Trees as the paper grows them, slowly: what the engines must be faster versions of.
 
-Nodes are grown level by level, every row is followed to wherever the search asks, each query tosses its
-own coin when it is asked, and a split finds what is left to tell apart by walking up its ancestors.
+Plain NumPy, and nothing of the code under test. Every row walks down the whole random tree by itself.
+MarkHeavyHitters marks the nodes that rows come by, by recursion over levels. Heavy nodes become splits.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lumberjack.domain import MISSING, Codes
-from lumberjack.kernels import kernel
-from lumberjack.noise import Bits, ThresholdCoin
-from lumberjack.paths import Level, make_level
-from lumberjack.search import HEAVY, LIGHT, UNMARKED, _distinct, search_order
-from lumberjack.structure import _TRIES, LEFT, NO_SPLIT, RIGHT, Features, _below, _word, child_key
-from lumberjack.tree import LEAF
-
-__all__ = ["prune"]
-
-Integers = NDArray[np.int64]
-
-_FIELDS = {
-    "key": np.uint64,
-    "up": np.int32,
-    "side": np.int8,
-    "start": np.int64,
-    "count": np.int64,
-    "feature": np.int32,
-    "cut": np.int64,
-    "missing_left": np.bool_,
-}
+MISSING = 2**32 - 1
+GOLDEN = 0x9E3779B97F4A7C15
+TRIES = 64  # random features tried before all are listed
+NOTHING = -1  # no feature is left to split on
+UNMARKED, HEAVY, LIGHT = 0, 1, 2
 
 
-@kernel
-def goes_left(code: int, cut: int, categorical: bool, missing_left: bool) -> bool:
-    """Whether a value takes the left branch: equal to the category, or at most the cell."""
-    if categorical:
-        return code == cut
-    if code == MISSING:
-        return missing_left
-    return code <= cut
+def mix(x):
+    """SplitMix64's finaliser (Steele, Lea and Flood 2014), of an array."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
 
 
-@kernel
-def _room(
-    node: Any, feature: Any, sizes: Any, categorical: Any, up: Any, side: Any, features: Any, cuts: Any
-) -> Any:
-    """First and last cell of a numeric feature at a node, or categories left and 0; (1, 0): none."""
-    first, last, left = 0, sizes[feature] - 1, sizes[feature]
-    while up[node] >= 0:
-        here = side[node]
-        node = up[node]
-        if features[node] != feature:
-            continue
-        if categorical[feature]:
-            if here == LEFT:
-                return 1, 0  # the one category is known: nothing left to tell apart
-            left -= 1
-        elif here == LEFT:
-            last = min(last, cuts[node])
-        else:
-            first = max(first, cuts[node] + 1)
-    if categorical[feature]:
-        return (0, left) if left > 0 else (1, 0)
-    return (first, last) if first < last else (1, 0)
+def times_golden(number):
+    return mix(np.array([number * GOLDEN % 2**64], dtype=np.uint64))
 
 
-@kernel
-def _used(node: Any, feature: Any, category: Any, up: Any, features: Any, cuts: Any) -> Any:
-    while up[node] >= 0:
-        node = up[node]
-        if features[node] == feature and cuts[node] == category:
-            return True
-    return False
+def child(keys, side):
+    """Keys of the left (0) or right (1) children."""
+    return mix(keys ^ times_golden(side + 1))
 
 
-@kernel
-def choose_split(
-    node: Any,
-    key: Any,
-    sizes: Any,
-    categorical: Any,
-    chances: Any,
-    up: Any,
-    side: Any,
-    features: Any,
-    cuts: Any,
-) -> Any:
-    """Feature, cut and side of missing values of a node; feature NO_SPLIT when nothing is left.
-
-    ``up``, ``side``, ``features`` and ``cuts`` are the tree so far: parent (-1 at the root), branch
-    taken from it, and the splits of all proper ancestors.
-    """
-    feature, first, last = NO_SPLIT, 1, 0
-    for attempt in range(_TRIES):
-        u = float(_word(key, attempt) >> np.uint64(11)) * 2.0**-53
-        feature = min(int(np.searchsorted(chances, u, "right")), len(sizes) - 1)
-        first, last = _room(node, feature, sizes, categorical, up, side, features, cuts)
-        if first <= last:
-            break
-    if first > last:
-        # Hardly any feature has room: list those that do, and take one with its chance.
-        total = 0.0
-        for f in range(len(sizes)):
-            a, b = _room(node, f, sizes, categorical, up, side, features, cuts)
-            if a <= b:
-                total += chances[f] - (chances[f - 1] if f else 0.0)
-        rest = float(_word(key, _TRIES) >> np.uint64(11)) * 2.0**-53 * total
-        feature = NO_SPLIT
-        for f in range(len(sizes)):
-            a, b = _room(node, f, sizes, categorical, up, side, features, cuts)
-            if a <= b and rest >= 0.0:
-                weight = chances[f] - (chances[f - 1] if f else 0.0)
-                if weight > 0.0:
-                    feature, first, last = f, a, b
-                    rest -= weight
-        if feature == NO_SPLIT:
-            return NO_SPLIT, 0, False
-    word = _word(key, _TRIES + 1)
-    missing_left = bool(word & np.uint64(1))
-    if not categorical[feature]:
-        return feature, first + _below(word, last - first), missing_left
-    draw = _TRIES + 1
-    category = _below(word, sizes[feature])
-    while _used(node, feature, category, up, features, cuts):
-        draw += 1
-        category = _below(_word(key, draw), sizes[feature])
-    return feature, category, missing_left
+def word(keys, draw):
+    """Draw number ``draw`` of each node."""
+    return mix(mix(keys + np.uint64(GOLDEN)) ^ times_golden(draw + 1000))
 
 
-def mark_heavy_hitters(levels, order, check_threshold, grow):
-    """Algorithm 1 on levels that are made as the search needs them, never below a Light node."""
-    marks = [np.zeros(len(level.count), dtype=np.int8) for level in levels]
-    for low, middle, high in order:
-        while len(levels) <= middle:
-            # Here low is the first level not yet made, and all nodes just above it are marked.
-            above = marks[-1] == HEAVY if len(levels) == low else np.ones(len(marks[-1]), dtype=bool)
-            levels.append(grow(np.flatnonzero(above)))
-            marks.append(np.zeros(len(levels[-1].count), dtype=np.int8))
-        asked = np.flatnonzero(marks[middle] == UNMARKED)
-        if not len(asked):
-            continue
-        passed = check_threshold(middle, asked)
-        marks[middle][asked] = np.where(passed, HEAVY, LIGHT)
-        nodes = asked[passed]
-        for above in range(middle - 1, low - 1, -1):
-            nodes = _distinct(levels[above + 1].parent[nodes])
-            nodes = nodes[marks[above][nodes] == UNMARKED]
-            marks[above][nodes] = HEAVY
-        nodes = asked[~passed]
-        for below in range(middle + 1, min(high, len(levels))):
-            nodes = levels[below].children(nodes)
-            marks[below][nodes] = LIGHT
-    return marks
+def unit(words):
+    return (words >> np.uint64(11)).astype(float) * 2.0**-53
 
 
-@dataclass(frozen=True)
-class NaiveTree:
-    """Split nodes and leaves, children anywhere; rows go down one by one."""
-
-    feature: Any
-    cut: Any
-    missing_left: Any
-    left: Any
-    right: Any
-
-    @property
-    def n_leaves(self):
-        return int(np.sum(self.feature == LEAF))
-
-    def apply(self, codes, categorical):
-        out = np.empty(len(codes), dtype=np.int32)
-        _apply(codes, categorical, self.feature, self.cut, self.missing_left, self.left, self.right, out)
-        return out
+def below(words, bound):
+    return (((words >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32)).astype(np.int64)
 
 
-@kernel
-def _apply(codes, categorical, feature, cut, missing_left, left, right, out):
-    for i in range(len(codes)):
-        node = 0
-        while feature[node] != LEAF:
-            f = feature[node]
-            if goes_left(codes[i, f], cut[node], categorical[f], missing_left[node]):
-                node = left[node]
-            else:
-                node = right[node]
-        out[i] = left[node]
+def choose_feature(keys, room, chances):
+    """A feature with room for each node: at random, by its weight."""
+    found = np.full(len(keys), NOTHING)
+    some = room.any(axis=1)
+    for attempt in range(TRIES):
+        open_ = np.flatnonzero((found == NOTHING) & some)
+        if not len(open_):
+            return found
+        tried = np.searchsorted(chances, unit(word(keys[open_], attempt)), "right")
+        tried = np.minimum(tried, len(chances) - 1)
+        found[open_] = np.where(room[open_, tried], tried, NOTHING)
+    open_ = np.flatnonzero((found == NOTHING) & some)
+    weights = np.where(room[open_], np.diff(chances, prepend=0.0), 0.0)
+    rest = unit(word(keys[open_], TRIES)) * np.cumsum(weights, axis=1)[:, -1]
+    for feature, weight in enumerate(weights.T):
+        take = (rest >= 0) & (weight > 0)
+        found[open_[take]] = feature
+        rest[take] -= weight[take]
+    return found
 
 
-class _Nodes:
-    """Nodes of one growing tree: flat arrays that double when full, by level.
+class Walk(NamedTuple):
+    """The node of each row on each level, shape (height + 1, n_rows).
 
-    ``start`` and ``count`` are a node's rows, a segment of ``rows``: children share out their
-    parent's segment, so it stays valid for all ancestors.
+    ``key`` is 0 where the row has ended above, ``node`` numbers the nodes of a level, ``splits`` says
+    which can be split.
     """
 
-    def __init__(self, root_key: np.uint64, n_rows: int) -> None:
-        self.size = 1
-        self.offsets = [0, 1]
-        self.rows = np.arange(n_rows)
-        for name, kind in _FIELDS.items():
-            setattr(self, name, np.zeros(1024, dtype=kind))
-        self.key[0], self.up[0], self.count[0], self.feature[0] = root_key, -1, n_rows, NO_SPLIT
-
-    key: NDArray[np.uint64]
-    up: NDArray[np.int32]
-    side: NDArray[np.int8]
-    start: Integers
-    count: Integers
-    feature: NDArray[np.int32]
-    cut: Integers
-    missing_left: NDArray[np.bool_]
-
-    def reserve(self, more: int) -> None:
-        """Make room for so many more nodes."""
-        if self.size + more > len(self.key):
-            for name in _FIELDS:
-                old = getattr(self, name)
-                new = np.zeros(max(2 * len(old), self.size + more), dtype=old.dtype)
-                new[: self.size] = old[: self.size]
-                setattr(self, name, new)
-
-    def level(self, depth: int) -> slice:
-        """Where the nodes of one level are."""
-        return slice(self.offsets[depth], self.offsets[depth + 1])
+    key: np.ndarray
+    node: np.ndarray
+    splits: np.ndarray
 
 
-def prune(
-    codes: Codes,
-    features: Features,
-    root_key: np.uint64,
-    height: int,
-    coin: ThresholdCoin,
-    bits: Bits,
-) -> tuple[NaiveTree, NDArray[np.uint64]]:
-    """Grow one random tree and keep its Heavy nodes as splits.
-
-    Returns
-    -------
-    tree : Tree
-        Split nodes and leaves; a Light root, or one that cannot be split, is the one leaf.
-    leaf_keys : ndarray of uint64, shape (n_leaves,)
-        Keys of the leaves, for seeded noise.
-
-    Formal guarantees
-    -----------------
-    The data is read through ``coin`` alone: the result depends on the rows only through its answers,
-    and each row is in at most 1 + floor(log2 height) of the counts that it is asked about.
-    """
-    nodes = _Nodes(root_key, len(codes))
-    root = make_level(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), nodes.count[:1], 1)
-    levels: list[Level] = [root]
-
-    def grow(parents: Integers) -> Level:
-        depth = len(levels)
-        above = nodes.level(depth - 1)
-        nodes.reserve(2 * len(parents))
-        _split_nodes(parents + above.start, nodes, features, codes)
-        made = slice(above.stop, nodes.size)
-        nodes.offsets.append(nodes.size)
-        side = nodes.side[made].astype(np.int64)
-        parent = nodes.up[made].astype(np.int64) - above.start
-        return make_level(parent, side, nodes.count[made], above.stop - above.start)
-
-    def check_threshold(depth: int, asked: Integers) -> NDArray[np.bool_]:
-        found = asked + nodes.offsets[depth]
-        keys = None if bits.seed is None else nodes.key[found]
-        return coin.draw(nodes.count[found], bits, keys)
-
-    order: Iterator[tuple[int, int, int]] = search_order(height)
-    marks = mark_heavy_hitters(levels, order, check_threshold, grow)
-    heavy = np.concatenate(
-        [np.flatnonzero(mark == HEAVY) + nodes.offsets[depth] for depth, mark in enumerate(marks)]
-    )
-    return _release(nodes, heavy, features)
+def walk(codes, features, root_key, height):
+    """Take all rows down the random tree; ``features`` are sizes, kinds and cumulative chances."""
+    sizes, categorical, chances = features
+    n, every = len(codes), np.arange(len(codes))
+    keys = np.zeros((height + 1, n), dtype=np.uint64)
+    splits = np.zeros((height + 1, n), dtype=bool)
+    keys[0] = root_key
+    first, last = np.zeros((n, len(sizes)), dtype=np.int64), np.tile(sizes - 1, (n, 1))
+    most = max((int(size) for size, listed in zip(sizes, categorical, strict=True) if listed), default=1)
+    used = np.tile(np.arange(most) >= sizes[:, None], (n, 1, 1))  # categories that an ancestor split on
+    here = every
+    for level in range(height):
+        room = np.where(categorical, ~used[here].all(axis=2), first[here] < last[here])
+        feature = choose_feature(keys[level, here], room, chances)
+        here, feature = here[feature != NOTHING], feature[feature != NOTHING]
+        splits[level, here] = True
+        key, listed = keys[level, here], categorical[feature]
+        code = codes[here, feature].astype(np.int64)
+        bits = word(key, TRIES + 1)
+        low = np.where(listed, 0, first[here, feature])
+        cut = low + below(bits, np.where(listed, sizes[feature], last[here, feature] - low))
+        draw, again = TRIES + 1, np.flatnonzero(listed)
+        while len(again := again[used[here[again], feature[again], cut[again]]]):
+            draw += 1
+            cut[again] = below(word(key[again], draw), sizes[feature[again]])
+        missing_left = (bits & np.uint64(1)).astype(bool)
+        in_range = np.where(code == MISSING, missing_left, code <= cut)
+        left = np.where(listed, code == cut, in_range)
+        keys[level + 1, here] = np.where(left, child(key, 0), child(key, 1))
+        for rows, known in ((left & listed, slice(None)), (~left & listed, cut[~left & listed])):
+            used[here[rows], feature[rows], known] = True  # on the left nothing is left to tell apart
+        for rows, bound, cell in ((left & ~listed, last, cut), (~left & ~listed, first, cut + 1)):
+            bound[here[rows], feature[rows]] = cell[rows]
+    node = np.array([np.unique(level, return_inverse=True)[1] for level in keys])
+    return Walk(keys, node, splits)
 
 
-def _split_nodes(parents: Integers, nodes: _Nodes, features: Features, codes: Codes) -> None:
-    """Give each parent a split and share its rows out to its children; empty ones are not made."""
-    nodes.size = _split_kernel(
-        parents,
-        codes,
-        features.sizes,
-        features.categorical,
-        features.chances,
-        nodes.rows,
-        nodes.key,
-        nodes.up,
-        nodes.side,
-        nodes.start,
-        nodes.count,
-        nodes.feature,
-        nodes.cut,
-        nodes.missing_left,
-        nodes.size,
-    )
+def mark_heavy_hitters(way, passes, marks, low, high):
+    """Algorithm 1 on levels low ... high - 1; ``marks`` has those of the nodes on each row's way."""
+    if low >= high:
+        return
+    middle = low + (high - low) // 2
+    asked = np.flatnonzero(marks[middle] == UNMARKED)
+    _, which, count = np.unique(way.node[middle, asked], return_inverse=True, return_counts=True)
+    passed = passes(count)[which]
+    marks[middle:, asked[~passed]] = LIGHT  # all below
+    heavy = asked[passed]
+    for level in range(middle + 1):  # all above, and so all rows that come by there
+        hit = np.zeros(len(marks[level]), dtype=bool)
+        hit[way.node[level, heavy]] = True
+        marks[level, hit[way.node[level]]] = HEAVY
+    mark_heavy_hitters(way, passes, marks, middle + 1, high)
+    mark_heavy_hitters(way, passes, marks, low, middle)
 
 
-def _release(nodes: _Nodes, heavy: Integers, features: Features) -> tuple[NaiveTree, NDArray[np.uint64]]:
-    """The pruned tree: Heavy nodes with their splits, and a leaf wherever one of their branches ends."""
-    number = {int(node): i for i, node in enumerate(heavy)}
-    n = len(heavy)
-    children = np.full((max(n, 1), 2), -1, dtype=np.int64)
-    for node in heavy[1:]:
-        children[number[int(nodes.up[node])], nodes.side[node]] = number[int(node)]
-    splits, keys = [], []
-    for node in heavy:
-        feature, cut, missing_left = choose_split(
-            int(node),
-            nodes.key[node],
-            features.sizes,
-            features.categorical,
-            features.chances,
-            nodes.up,
-            nodes.side,
-            nodes.feature,
-            nodes.cut,
-        )
-        splits.append((feature, cut, missing_left))
-        keys.append(nodes.key[node])
-    feature = [s[0] for s in splits] or [NO_SPLIT]
-    cut, missing_left = [s[1] for s in splits] or [0], [s[2] for s in splits] or [False]
-    left, right = children[:, LEFT].tolist(), children[:, RIGHT].tolist()
-    leaf_keys: list[np.uint64] = []
+class Pruned(NamedTuple):
+    """Key of the leaf that each row reaches, and the depths of all leaves by key, empty ones too."""
 
-    def new_leaf(key: np.uint64) -> int:
-        feature.append(LEAF)
-        cut.append(0)
-        missing_left.append(False)
-        left.append(len(leaf_keys))
-        right.append(-1)
-        leaf_keys.append(key)
-        return len(feature) - 1
-
-    for i in range(n):
-        if feature[i] == NO_SPLIT:
-            left[i] = len(leaf_keys)
-            leaf_keys.append(keys[i])
-            continue
-        if left[i] < 0:
-            left[i] = new_leaf(child_key(keys[i], LEFT))
-        if right[i] < 0:
-            right[i] = new_leaf(child_key(keys[i], RIGHT))
-    if n == 0:
-        left[0] = 0
-        leaf_keys.append(nodes.key[0])
-    tree = NaiveTree(
-        np.array(feature, dtype=np.int32),
-        np.array(cut, dtype=np.uint32),
-        np.array(missing_left, dtype=np.bool_),
-        np.array(left, dtype=np.int32),
-        np.array(right, dtype=np.int32),
-    )
-    return tree, np.array(leaf_keys, dtype=np.uint64)
+    reached: np.ndarray
+    leaves: dict
 
 
-@kernel
-def _split_kernel(
-    parents: Any,
-    codes: Any,
-    sizes: Any,
-    categorical: Any,
-    chances: Any,
-    rows: Any,
-    key: Any,
-    up: Any,
-    side: Any,
-    start: Any,
-    count: Any,
-    feature: Any,
-    cut: Any,
-    missing_left: Any,
-    size: Any,
-) -> Any:
-    for p in parents:
-        f, c, m = choose_split(p, key[p], sizes, categorical, chances, up, side, feature, cut)
-        feature[p], cut[p], missing_left[p] = f, c, m
-        if f == NO_SPLIT:
-            continue
-        low, high = start[p], start[p] + count[p] - 1
-        while low <= high:  # left rows to the front of the segment, right rows to its end
-            row = rows[low]
-            if goes_left(codes[row, f], c, categorical[f], m):
-                low += 1
-            else:
-                rows[low] = rows[high]
-                rows[high] = row
-                high -= 1
-        for here, begin, n in (
-            (LEFT, start[p], low - start[p]),
-            (RIGHT, low, start[p] + count[p] - low),
-        ):
-            if n > 0:
-                key[size] = child_key(key[p], here)
-                up[size], side[size], start[size], count[size] = p, here, begin, n
-                feature[size] = NO_SPLIT
-                size += 1
-    return size
+def prune(way, passes):
+    """Keep the Heavy nodes as splits; ``passes`` tosses a coin for each of the counts it is given."""
+    height = len(way.key) - 1
+    marks = np.where(way.key[:-1] == 0, LIGHT, UNMARKED)
+    mark_heavy_hitters(way, passes, marks, 0, height)
+    split = (marks == HEAVY) & way.splits[:-1]
+    leaves = {int(way.key[0, 0]): 0}
+    for level in range(height):
+        keys = np.unique(way.key[level, split[level]])
+        for key, *children in np.stack([keys, child(keys, 0), child(keys, 1)], axis=1).tolist():
+            del leaves[key]
+            leaves.update(dict.fromkeys(children, level + 1))
+    depth = split.sum(axis=0)  # Heavy is closed upward
+    return Pruned(way.key[depth, np.arange(len(depth))], leaves)

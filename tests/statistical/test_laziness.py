@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from reference import same_distribution
 from scipy import stats
+from scipy.special import ndtr
 from trees import prune
 
 from lumberjack import Domain
@@ -35,13 +36,15 @@ def table(domain, n, seed):
     return domain.encode(np.column_stack(columns))
 
 
-def shape(tree, keys):
-    return tuple(sorted(keys.tolist()))
-
-
 def shapes(grow, runs=RUNS):
-    """How often each pruned tree comes out. The structure is one and the same: only noise differs."""
-    return Counter(shape(*grow(Bits(seed))) for seed in range(runs))
+    """How often each pruned tree comes out, by its leaves: only noise differs."""
+    return Counter(tuple(sorted(grow(seed))) for seed in range(runs))
+
+
+def noisy_threshold(sigma, threshold, cut, seed):
+    """The paper's Algorithm 2: a count above the cut passes if it is above the threshold with noise."""
+    rng = np.random.default_rng(seed)
+    return lambda n: (n > cut) & (rng.random(len(n)) < ndtr((n - threshold) / sigma))
 
 
 @pytest.mark.parametrize(
@@ -57,12 +60,14 @@ def test_small_trees_have_the_same_distribution(height, sigma, threshold, cut, n
     thinning.small = len(thinning.chances)
     (root,) = root_keys(1, 1)
 
-    def lazy(bits):
-        tree, leaves, _ = prune(codes, features, root, height, coin, bits, thinning=thinning)
-        return tree, leaves.keys
+    way = naive.walk(codes, features, root, height)
 
-    def plain(bits):
-        return naive.prune(codes, features, root, height, coin, bits)
+    def lazy(seed):
+        _, leaves, _ = prune(codes, features, root, height, coin, Bits(seed), thinning=thinning)
+        return leaves.keys.tolist()
+
+    def plain(seed):
+        return naive.prune(way, noisy_threshold(sigma, threshold, cut, seed)).leaves
 
     one, two = shapes(lazy), shapes(plain)
     assert len(two) > 3
@@ -79,19 +84,21 @@ def test_a_wrong_chance_is_seen():
     thinning.chances = thinning.chances / 2
     (root,) = root_keys(1, 1)
 
-    def lazy(bits):
-        tree, leaves, _ = prune(codes, features, root, 3, coin, bits, thinning=thinning)
-        return tree, leaves.keys
+    way = naive.walk(codes, features, root, 3)
 
-    def plain(bits):
-        return naive.prune(codes, features, root, 3, coin, bits)
+    def lazy(seed):
+        _, leaves, _ = prune(codes, features, root, 3, coin, Bits(seed), thinning=thinning)
+        return leaves.keys.tolist()
+
+    def plain(seed):
+        return naive.prune(way, noisy_threshold(6.0, 12.0, 0, seed)).leaves
 
     assert same_distribution(shapes(lazy), shapes(plain)) < 1e-6
 
 
 def depth_of(tree):
     depth = np.zeros(len(tree.feature), dtype=int)
-    for node in range(len(tree.feature)):  # parents come first in both engines
+    for node in range(len(tree.feature)):  # parents come first
         if tree.feature[node] != LEAF:
             depth[tree.left[node]] = depth[tree.right[node]] = depth[node] + 1
     return depth[tree.feature == LEAF]
@@ -110,15 +117,16 @@ def test_full_fits_have_the_same_distribution():
             bits = Bits(offset + i)
             if engine == "lazy":
                 tree, leaves, _ = prune(codes, features, root, height, coin, bits, thinning=thinning)
-                keys, counts = leaves.keys, leaves.count
+                keys, counts, depth = leaves.keys, leaves.count, depth_of(tree)
             else:
-                tree, keys = naive.prune(codes, features, root, height, coin, bits)
-                where = tree.apply(codes, features.categorical)
-                counts = np.bincount(where, minlength=tree.n_leaves)
+                way = naive.walk(codes, features, root, height)
+                slow = naive.prune(way, noisy_threshold(15.0, 80.0, 0, offset + i))
+                rows, depth = Counter(slow.reached.tolist()), np.array([*slow.leaves.values()])
+                keys = np.array([*slow.leaves], dtype=np.uint64)
+                counts = np.array([rows[key] for key in slow.leaves])
             released = noisy_counts(counts[:, None], noise, bits, keys)
-            depth = depth_of(tree)
             seen[engine].append(
-                (tree.n_leaves, depth.max(), depth.mean(), released.max(), np.median(released))
+                (len(depth), depth.max(), depth.mean(), released.max(), np.median(released))
             )
     for one, two in zip(zip(*seen["lazy"], strict=True), zip(*seen["naive"], strict=True), strict=True):
         assert stats.ks_2samp(one, two).pvalue > 1e-6

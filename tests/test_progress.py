@@ -1,0 +1,110 @@
+"""Progress in words or as a bar, and for the callbacks of scikit-learn."""
+
+import pytest
+from processes import run
+
+from lumberjack import LumberjackClassifier
+from lumberjack.datasets import make_toy
+from lumberjack.progress import progress
+
+PLAIN = """
+    import sys, warnings
+    warnings.simplefilter("ignore")
+    for name in {hidden}:
+        sys.modules[name] = None
+    from lumberjack import LumberjackClassifier
+    from lumberjack.datasets import make_toy
+    X, y, domain = make_toy(1234)
+    settings = dict(domain=domain, classes=[0, 1, 2], splits="random", n_estimators=3)
+    LumberjackClassifier(2.0, verbose={verbose}, **settings).fit(X, y)
+"""
+
+
+@pytest.mark.slow
+def test_progress_is_plain_lines_where_no_bar_is_installed():
+    hidden = ["rich", "rich.progress", "tqdm", "tqdm.auto"]
+    done = run(PLAIN.format(hidden=hidden, verbose=1))
+    assert done.returncode == 0, done.stderr
+    for i in (1, 2, 3):
+        assert f"[LumberjackClassifier] tree {i} of 3" in done.stdout
+    assert "1234" not in done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_progress_is_silent_by_default():
+    done = run(PLAIN.format(hidden=[], verbose=0))
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+@pytest.mark.parametrize(("bar", "hidden"), [("rich", []), ("tqdm", ["rich", "rich.progress"])])
+@pytest.mark.slow
+def test_progress_is_a_bar_where_one_is_installed(bar, hidden):
+    pytest.importorskip(bar)
+    done = run(PLAIN.format(hidden=hidden, verbose=1))
+    assert done.returncode == 0, done.stderr
+    shown = done.stdout + done.stderr
+    assert "LumberjackClassifier" in shown
+    assert "100%" in shown
+    assert "1234" not in shown
+
+
+@pytest.mark.slow
+def test_compiling_is_announced_once(tmp_path):
+    """With an empty cache one line says so, with a warm one none does."""
+    code = """
+        import numba, numpy as np
+        from lumberjack.domain import Domain
+        from lumberjack.progress import announce_compilation
+        with announce_compilation("Title", 1):
+            Domain({"a": (0, 1), "b": ["x"]}).encode(np.array([[0.5, "x"]], dtype=object))
+    """
+    first, second = (run(code, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
+    assert first.stdout.count("compiling for this machine") == 1, first.stderr
+    assert second.stdout == "", second.stderr
+
+
+def test_callbacks_of_scikit_learn_are_told_of_each_tree():
+    pytest.importorskip("sklearn.callback", reason="scikit-learn before 1.9 has no callbacks")
+
+    class Recorder:
+        def __init__(self):
+            self.events = []
+
+        def setup(self, estimator, context):
+            self.events.append("setup")
+
+        def on_fit_task_begin(self, estimator, context):
+            self.events.append(("begin", context.task_name))
+
+        def on_fit_task_end(self, estimator, context):
+            self.events.append(("end", context.task_name))
+            return True  # asks to stop, and is not heard
+
+        def teardown(self, estimator, context):
+            self.events.append("teardown")
+
+    X, y, domain = make_toy(2000)
+    recorder = Recorder()
+    model = LumberjackClassifier(
+        2.0, domain=domain, splits="random", n_estimators=4, classes=[0, 1, 2]
+    ).set_callbacks(recorder)
+    model.fit(X, y)
+    tree = [("begin", "tree"), ("end", "tree")]
+    assert recorder.events == ["setup", ("begin", "fit"), *tree * 4, ("end", "fit"), "teardown"]
+    assert len(model.forest_.trees) == 4
+
+
+def test_lines_say_how_many_steps_there_are(monkeypatch, capsys):
+    monkeypatch.setattr("lumberjack.progress._installed", lambda module: None)
+    with progress("Title", "step", 2, verbose=1) as advance:
+        assert capsys.readouterr().out == ""
+        advance()
+        assert capsys.readouterr().out == "[Title] step 1 of 2\n"
+        advance()
+        assert capsys.readouterr().out == "[Title] step 2 of 2\n"
+
+
+def test_nobody_is_told_what_nobody_asked_for(capsys):
+    with progress("Title", "step", 2, verbose=0) as advance:
+        advance()
+    assert capsys.readouterr() == ("", "")

@@ -1,0 +1,56 @@
+"""What a fit releases predicts by itself: by hand, leaf by leaf."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from lumberjack import LumberjackClassifier, LumberjackRegressor
+from lumberjack.datasets import make_toy
+from lumberjack.released import released_by
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y, domain = make_toy(1500)
+    settings = {"epsilon": 8.0, "domain": domain, "splits": "random", "n_estimators": 3}
+    classes = LumberjackClassifier(classes=[0, 1, 2], **settings).fit(X, y)
+    return X, classes, LumberjackRegressor(y_bounds=(0, 2), **settings).fit(X, y)
+
+
+def test_pooled_votes_are_sums_over_the_leaves(fitted):
+    X, model, _ = fitted
+    released = released_by(model)
+    leaves, said = released.apply(X), released.say()
+    by_hand = sum(values[leaves[:, tree]] for tree, values in enumerate(said))
+    np.testing.assert_allclose(released.forest.pool(said, released.encode(X)), by_hand, rtol=1e-12)
+    np.testing.assert_allclose(
+        released.predict(X), released.target.read(by_hand, released.forest, released.calibration)
+    )
+    np.testing.assert_array_equal(released.chances(X), model.predict_proba(X))
+
+
+def test_weights_of_classes_rescale_chances(fitted):
+    X, model, _ = fitted
+    released = released_by(model)
+    plain = released.predict(X)
+    weighted = plain * [1.0, 3.0, 1.0]
+    expected = weighted / weighted.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(released.chances(X, {1: 3.0}), expected)
+    np.testing.assert_array_equal(released.class_weights(None), [1, 1, 1])
+    balanced = released.class_weights("balanced")
+    totals = sum(values.sum(axis=0) for values in released.forest.values)
+    np.testing.assert_allclose(balanced * totals, np.full(3, totals.sum() / 3))
+
+
+def test_targets_are_told_apart(fitted):
+    _, classifier, regressor = fitted
+    assert released_by(classifier).classes.labels.tolist() == [0, 1, 2]
+    with pytest.raises(TypeError, match="no bounds"):
+        _ = released_by(classifier).numbers
+    with pytest.raises(TypeError, match="no classes"):
+        _ = released_by(regressor).classes
+
+
+def test_nothing_is_released_before_a_fit():
+    with pytest.raises(NotFittedError):
+        released_by(LumberjackClassifier(1.0))

@@ -1,0 +1,64 @@
+"""Pruning without noise, and what training asks of its target."""
+
+import numpy as np
+import pytest
+
+from lumberjack import Domain, plan
+from lumberjack.engines.local import LocalRows
+from lumberjack.noise import Bits
+from lumberjack.structure import Features, root_keys
+from lumberjack.targets import Classes
+from lumberjack.training import Policy, prune, train
+
+DOMAIN = Domain({"x": (0, 1), "c": ["a", "b"]})
+
+
+class Never:
+    def draw(self, counts, bits, keys):
+        return np.zeros(len(counts), dtype=bool)
+
+
+class Always:
+    def draw(self, counts, bits, keys):
+        return np.ones(len(counts), dtype=bool)
+
+
+def rows(n=300):
+    rng = np.random.default_rng(0)
+    codes = np.stack([rng.integers(0, 2**31, n), rng.integers(0, 2, n)], axis=1).astype(np.uint32)
+    return LocalRows(codes, (codes[:, 1]).astype(np.int32)), codes
+
+
+def test_a_root_that_does_not_pass_is_the_only_leaf():
+    data, codes = rows()
+    (key,) = root_keys(0, 1)
+    tree, leaves = prune(data, len(codes), Features.of(DOMAIN), key, Policy(6, Never(), Bits()))
+    assert tree.n_leaves == len(leaves.keys) == 1
+    assert leaves.keys[0] == key
+
+
+@pytest.mark.parametrize("height", [1, 4])
+def test_where_all_pass_leaves_are_on_the_last_level(height):
+    data, codes = rows()
+    (key,) = root_keys(0, 1)
+    features = Features.of(Domain({"x": (0, 1), "y": (0, 1)}))
+    tree, leaves = prune(data, len(codes), features, key, Policy(height, Always(), Bits()))
+    depth = np.zeros(len(tree.feature), dtype=int)
+    for node in np.flatnonzero(tree.feature >= 0):
+        depth[[tree.left[node], tree.left[node] + 1]] = depth[node] + 1
+    reached = np.unique(tree.apply(codes, features.categorical))
+    assert (depth[tree.feature < 0][np.argsort(tree.left[tree.feature < 0])][reached] == height).all()
+    assert len(np.unique(leaves.keys)) == tree.n_leaves
+
+
+def test_a_forest_has_the_trees_of_the_plan_and_tells_of_each():
+    data, _ = rows()
+    told = []
+    promise = plan(4.0, 1e-6, 3, 8, splits="random")
+    classes = Classes(np.arange(2))
+    forest, calibration = train(
+        data, Features.of(DOMAIN), classes, promise, Bits(0), advance=lambda: told.append(1)
+    )
+    assert len(forest.trees) == len(forest.values) == len(told) == 3
+    assert [len(v) for v in forest.values] == [tree.n_leaves for tree in forest.trees]
+    np.testing.assert_array_equal(calibration, classes.uncalibrated)
