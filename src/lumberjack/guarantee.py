@@ -9,6 +9,8 @@ import json
 import math
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeVar, get_args
@@ -634,23 +636,25 @@ def plan(
         raise ValueError('leaf="exponential" needs accounting="paper"; use leaf="majority"')
     if accounting == "joint":
         levels = min(GUIDED_LEVELS, h) if splits == "guided" else 0
-        found = calibrate(
-            epsilon,
-            delta,
-            m=m,
-            k=k + (calibration_counts(leaf) if levels else 0),
-            leaf_share=1 - structure_share,
-            choices=k * levels,
-            choice_share=structure_share * _CHOICE_PART,
-            score_range=score_range(leaf),
-            rows_per_person=r,
-        )
+        with _within_floats():
+            found = calibrate(
+                epsilon,
+                delta,
+                m=m,
+                k=k + (calibration_counts(leaf) if levels else 0),
+                leaf_share=1 - structure_share,
+                choices=k * levels,
+                choice_share=structure_share * _CHOICE_PART,
+                score_range=score_range(leaf),
+                rows_per_person=r,
+            )
     else:
         if r != 1:
             raise ValueError(
                 f'rows_per_person={r} needs accounting="joint": Theorem 1 is for single rows'
             )
-        found, rho = calibrate_paper(epsilon, delta, m=m, k=k, structure_share=structure_share)
+        with _within_floats():
+            found, rho = calibrate_paper(epsilon, delta, m=m, k=k, structure_share=structure_share)
     leaves: tuple[Event, ...] = (NoisySums(k, found.leaf_sigma),)
     if leaf == "exponential":
         leaves = (Choices(k, math.sqrt(8 * rho / k), 1.0),)
@@ -713,12 +717,14 @@ def plan_heavy_hitters(
     m, k = _queries(method, h), _counts(leaf, h)
     cutoff: float | None
     if method == "gaussian":
-        sigma, leaf_sigma = calibrate_plain(epsilon, delta, m=m, k=k)
+        with _within_floats():
+            sigma, leaf_sigma = calibrate_plain(epsilon, delta, m=m, k=k)
         quiet = sigma * math.sqrt(2 * math.log(max(dense_nodes, 1) / 0.05))
         tau = quiet if threshold is None else _check_threshold(threshold)
         cutoff, cut = None, -1
     else:
-        found = calibrate(epsilon, delta, m=m, k=k)
+        with _within_floats():
+            found = calibrate(epsilon, delta, m=m, k=k)
         sigma, cutoff, leaf_sigma = found.sigma, found.Delta, found.leaf_sigma
         tau, cut = _threshold(found, threshold, 1)
     return Guarantee(
@@ -757,6 +763,16 @@ def _threshold(found: Calibration, threshold: float | None, r: int) -> tuple[flo
             "leave it out to get the smallest, or raise epsilon or delta"
         )
     return tau, math.floor(Fraction(tau) - r - Fraction(found.Delta))
+
+
+@contextmanager
+def _within_floats() -> Iterator[None]:
+    try:
+        yield
+    except (OverflowError, ZeroDivisionError):
+        raise ValueError(
+            "this budget needs a threshold of more records than floats can hold; raise epsilon or delta"
+        ) from None
 
 
 def _check_budget(epsilon: float, delta: float) -> tuple[float, float]:
