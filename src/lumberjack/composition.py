@@ -59,8 +59,6 @@ def compose(
     Whitehouse et al. 2023 prove such filters). It is not an *odometer*: where no limit was fixed
     beforehand, nothing is claimed for what happens to have been spent when somebody stops.
 
-    Notes
-    -----
     The paper's Theorem 1 does not compose and is not proved for adaptive queries. Parts with
     ``accounting="paper"`` enter with their events, at the price of the joint bound, so the caveat about
     the theorem falls away, and even one such part alone may get a larger epsilon than it had.

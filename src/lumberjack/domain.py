@@ -43,6 +43,8 @@ OTHER = 2**32 - 2
 
 _LOOKUP = 2**16  # entries of a table from values to codes
 
+_INTEGERS = (nw.Int8, nw.Int16, nw.Int32, nw.Int64, nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64)
+
 Codes = NDArray[np.uint32]
 Category = str | int | float | bool
 
@@ -239,7 +241,7 @@ class Column:
 
 def _floats(values: Any) -> NDArray[np.float64]:
     """A narwhals Series of numbers as floats, NaN where missing; large integers are rounded."""
-    if not values.dtype.is_integer():
+    if not isinstance(values.dtype, _INTEGERS):
         floats = values.cast(nw.Float64).fill_null(math.nan)
         return np.asarray(floats.to_numpy(), dtype=np.float64)
     absent = np.asarray(values.is_null().to_numpy(), dtype=np.bool_)
