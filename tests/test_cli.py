@@ -534,7 +534,14 @@ def test_inspection_finds_a_promise_that_does_not_hold(run, folder, tmp_path):
 
 def test_names_from_strangers_do_not_steer_the_terminal(run, folder, tmp_path):
     header, arrays = fuzz_models.take_apart((folder / "model.lumberjack").read_bytes())
-    header["guarantee"]["caveats"] = ["\x1b[2Jgone\x9b31m [red]markup[/red]"]
+    header["guarantee"]["caveats"] = ["\x1b[2Jgone\x9b31m"]
+    (tmp_path / "refused").write_bytes(fuzz_models.put_together(header, arrays))
+    code, out, err = run("inspect", tmp_path / "refused")
+    assert code == 2
+    assert not set(out + err) & {"\x1b", "\x9b"}
+    header["guarantee"]["caveats"] = ["gone [red]markup[/red]"]
+    header["domain"]["columns"][0]["name"] = "\x1b[2Jage\x9b31m"
+    header["columns"][0] = "\x1b[2Jage\x9b31m"
     (tmp_path / "evil").write_bytes(fuzz_models.put_together(header, arrays))
     for line in ("inspect", "report"):
         for more in ([], ["--json"]):

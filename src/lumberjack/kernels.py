@@ -67,7 +67,9 @@ class _Cache(FunctionCache):  # type: ignore[misc]
 @cache
 def _digest(function: Any) -> str:
     """Tells two versions of a kernel apart: its byte code, and all that it reads of its module."""
-    digest = hashlib.blake2b(repr(function.__defaults__).encode(), digest_size=6)
+    # Two versions of Numba may share a folder, and cannot read each other's machine code.
+    given = numba.__version__, function.__defaults__
+    digest = hashlib.blake2b(repr(given).encode(), digest_size=6)
     pending = [function.__code__]
     while pending:
         code = pending.pop()
