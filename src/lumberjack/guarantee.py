@@ -294,7 +294,7 @@ class Guarantee:
 
     @property
     def protected(self) -> str:
-        """Who or what may be added or removed: a row, or a person with ``rows_per_person`` rows."""
+        """What may be added or removed: a row, or a person with up to ``rows_per_person`` rows."""
         r = self.rows_per_person
         if self.unit == "row":
             return "row"

@@ -42,7 +42,7 @@ class HeavyHitters:
     Attributes
     ----------
     prefixes : list of tuple or of str
-        The heavy prefixes, sorted; the list has every shorter prefix of a prefix in it.
+        The heavy prefixes, sorted. All shorter prefixes of a heavy prefix are in the list as well.
     counts : list of int or None
         A noisy count for each prefix, or None when ``counts=False``.
     guarantee : Guarantee

@@ -351,7 +351,7 @@ def _with_events(old: dict[str, Any]) -> dict[str, Any]:
     )  # fmt: skip
     if any((levels > 0) == (v is None) for v in (exponent, width)) or n != levels * flat["n_estimators"]:
         raise ValueError("its guarantee contradicts itself: choices without levels, or the reverse")
-    # The number of noisy counts included the calibration histogram: as four, for half the noise.
+    # The number of noisy counts included the calibration histogram, whose half noise counts as four.
     again = calibration_counts(flat["leaf"]) if levels else 0
     sums = [] if sum_noise is None and bound is None else [(sum_noise, bound)]
     events: list[Event] = [ThresholdQueries(m, sigma, Delta, tau, cut)]

@@ -158,7 +158,7 @@ def _grid(groups: Sequence[tuple[int, float]]) -> tuple[float, list[int]]:
 
 
 def _resolution(choices: float) -> int:
-    """Grid steps per eta, even, for so many choices of one range."""
+    """Grid steps per eta, an even number, for this number of choices of one range."""
     reach = min(choices, 4.5 * math.sqrt(choices))
     return 2 * round(min(max(math.sqrt(_WORK / (choices * reach)), 4.0), 64.0) / 2)
 

@@ -62,7 +62,8 @@ def calibrate(
     The budget is a total: mu^2, in which N choices that are eta-bounded-range weigh N eta^2/4, as in
     zCDP. ``leaf_share`` of it goes to k noisy counts per record, ``choice_share`` to the choices
     (nothing where there are none), and the rest to the m threshold queries. One scalar search:
-    the part of delta that the total does not use pays for the cut-off. ``score_range`` is explained in ``Choices``.
+    the part of delta that the total does not use pays for the cut-off. ``score_range`` is explained in
+    ``Choices``.
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     check_count("m", m)

@@ -39,7 +39,7 @@ __all__ = ["Table", "Work", "grow", "lay_out", "place", "sort_rows"]
 _BLOCK = 256  # splits of a block, at most
 _NEAR = 2048  # rows that fit in the cache
 _SAMPLE = 512  # rows sampled from a larger block, to predict which nodes will be large
-_PARTS = 24  # a node with less than 1/24 of a block's rows is not split in that block
+_PARTS = 24  # a node with less than 1/_PARTS of a block's rows is not split in that block
 _BATCH = 768  # rows that go through a block together
 assert max(_SAMPLE, _BATCH) <= _NEAR < 2**16  # they share buffers, and are counted in 16 bits
 
