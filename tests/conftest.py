@@ -10,13 +10,13 @@ HERE = Path(__file__).parent
 
 
 def pytest_configure(config):
-    """Without compilation NumPy warns where machine code is to wrap around."""
+    """Without compilation, NumPy warns about intended integer wraparound."""
     if numba.config.DISABLE_JIT:
         config.addinivalue_line("filterwarnings", "ignore:overflow encountered:RuntimeWarning")
 
 
 def pytest_collection_modifyitems(items):
-    """Mark what is listed as slow; other tests carry the mark themselves."""
+    """Mark the tests listed in ``slow``; other slow tests carry the mark themselves."""
     for item in items:
         if item.path.is_relative_to(HERE):
             name = f"{item.path.relative_to(HERE).as_posix()}::{item.name}"

@@ -1,7 +1,8 @@
-"""Trees as the paper grows them, slowly: what the engines must be faster versions of.
+"""Trees as the paper grows them, slowly: a reference for the faster engines.
 
 Plain NumPy, and nothing of the code under test. Every row walks down the whole random tree by itself.
-MarkHeavyHitters marks the nodes that rows come by, by recursion over levels. Heavy nodes become splits.
+MarkHeavyHitters marks the nodes on the paths of rows, by recursion over levels. Heavy nodes become
+splits.
 """
 
 from typing import NamedTuple
@@ -124,7 +125,7 @@ def mark_heavy_hitters(way, passes, marks, low, high):
     passed = passes(count)[which]
     marks[middle:, asked[~passed]] = LIGHT  # all below
     heavy = asked[passed]
-    for level in range(middle + 1):  # all above, and so all rows that come by there
+    for level in range(middle + 1):  # all above, and so all rows that pass there
         hit = np.zeros(len(marks[level]), dtype=bool)
         hit[way.node[level, heavy]] = True
         marks[level, hit[way.node[level]]] = HEAVY

@@ -1,4 +1,4 @@
-"""Promises that say something else than they should, and lists of events from plain numbers."""
+"""Altered guarantees, and lists of events from plain numbers."""
 
 import dataclasses
 import math
@@ -22,7 +22,7 @@ FIELDS = {  # flat names: which event of its kind, and what it is called there
 
 
 def changed(promise, **claims):
-    """The promise with other fields, or with other numbers in the events that a flat name stands for."""
+    """The guarantee with changed fields; flat names stand for numbers in its events."""
     events = list(promise.events)
     for name in claims.keys() & FIELDS.keys():
         kind, n, field = FIELDS[name]
@@ -32,6 +32,6 @@ def changed(promise, **claims):
 
 
 def events(m, sigma, Delta, k=0, leaf_sigma=math.inf, rows=1):
-    """Threshold queries with the smallest threshold for so many rows a person, and noisy counts."""
+    """Threshold queries with the smallest threshold for ``rows`` rows per person, and noisy counts."""
     tau = Delta + rows
     return (ThresholdQueries(m, sigma, tau - rows, tau), NoisySums(k, leaf_sigma))

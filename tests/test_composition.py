@@ -152,7 +152,7 @@ def test_random_adaptive_algorithms_stay_below():
                 assert exact <= bound * (1 + 1e-12)
                 assert exact <= zcdp_events_delta(epsilon, listed) * (1 + 1e-12)
                 closest = max(closest, exact / bound)
-    assert closest > 0.6  # the bound is not idle
+    assert closest > 0.6  # the bound is not vacuous
 
 
 @pytest.mark.parametrize("rows", [2, 3])
@@ -180,7 +180,7 @@ def test_persons_and_two_kinds_of_thresholds(rows):
 
 
 def test_persons_have_larger_noise_for_the_same_promise():
-    """r rows are r times as far apart: the same events for one row, with noise and ranges r times."""
+    """r rows are r times as far apart: same events for one row, noise divided and ranges times r."""
     parts = [plan(1.0, rows_per_person=3), plan(0.4, rows_per_person=3, leaf="majority")]
     both = compose(parts)
     assert (both.unit, both.rows_per_person) == ("person", 3)
@@ -222,7 +222,7 @@ def test_what_it_rests_on_is_said():
     filtered = compose([both, PARTS["small"]], adaptive_budgets=True)
     assert LIMITS_FIXED in filtered.assumptions
     assert BUDGETS_FIXED not in filtered.assumptions
-    again = compose([filtered, PARTS["small"]])  # what was chosen adaptively stays so
+    again = compose([filtered, PARTS["small"]])  # adaptive budgets stay adaptive
     assert (again.accounting, LIMITS_FIXED in again.assumptions) == ("zcdp", True)
     assert dataclasses.replace(both, accounting="zcdp").verify() == 1.0
     assert "was fixed before the first" in str(both)

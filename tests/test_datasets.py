@@ -28,7 +28,7 @@ from lumberjack.domain import Categorical
 
 
 class Server:
-    """Answers from a table of pages; a page may misbehave in a named way, for so many visits."""
+    """Answers from a table of pages; a page may fail in a named way, for a number of visits."""
 
     def __init__(self):
         outer = self
@@ -190,7 +190,7 @@ def test_a_broken_connection_is_tried_again_and_leaves_nothing(server, tmp_path,
     assert "LUMBERJACK_DATA" in str(error.value)
     assert server.visits.count("/file.arff") == store.ATTEMPTS
     assert cached(tmp_path) == []
-    server.sick["/file.arff"] = store.ATTEMPTS + 1  # ill once more, then well
+    server.sick["/file.arff"] = store.ATTEMPTS + 1  # fails once more, then works
     assert len(fetch_adult()[0]) == 48_842
     assert server.visits.count("/file.arff") == store.ATTEMPTS + 2
 
@@ -282,7 +282,7 @@ def test_a_cache_that_cannot_be_written_to_is_no_obstacle(server, tmp_path, monk
 
 
 def persons(**columns):
-    """Six persons, all ordinary but for what is given; the columns of a PUMS file of 2018."""
+    """Six ordinary persons, except for the given columns; the columns are those of PUMS 2018."""
     names = {n for task in acs.TASKS.values() for n in (*task.features, *task.needs)}
     frame = pd.DataFrame({name: [1.0] * 6 for name in sorted(names)})
     frame["AGEP"], frame["PINCP"], frame["ST"] = 30.0, 60_000.0, 6.0

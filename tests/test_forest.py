@@ -463,7 +463,7 @@ def test_persons_are_told_apart_one_by_one():
 @pytest.mark.parametrize(
     "ids",
     [
-        [7, "7"],  # what pandas makes of a column of numbers with one text far down
+        [7, "7"],  # what pandas reads from a column of numbers with one text far down
         ["1", b"1"],
         [dt.date(2020, 1, 1), dt.datetime(2020, 1, 1)],
         [0.1, 0.2],

@@ -100,7 +100,7 @@ def make_tree(domain):
 
 
 def root(features):
-    """What can be told apart at the root."""
+    """The room at the root."""
     room = Room(*np.zeros((2, len(features.sizes)), dtype=np.uint32))
     root_room(features, room)
     return room
@@ -218,7 +218,7 @@ def test_candidates_keep_to_what_ancestors_left():
     assert set(cut[feature == 1]) == {0, 1}
     assert cut[feature == 0].min() >= CELLS // 2
     assert (feature == 0).sum() == BINS // 2 - 1
-    room.last[1] = 1  # one category left: nothing to tell apart
+    room.last[1] = 1  # one category left: no room for a split
     assert np.diff(_offer(features, key, room, 0.5).first)[1] == 0
 
 
@@ -262,7 +262,7 @@ def test_choices_have_the_probabilities_of_the_exponential_mechanism(n_classes):
         found, expected = found[:-1], expected[:-1]
     statistic = ((found - expected) ** 2 / expected).sum()
     assert statistic < chi2.isf(FALSE_ALARM, len(found) - 1)
-    # Twice the exponent must be noticed, or this test tells nothing.
+    # Twice the exponent must be noticed, or this test is vacuous.
     sharper = Guide(score, 2 * exponent, 6)
     other = [choose(sharper, codes, target, tree, Bits(None))[:2] for _ in range(draws)]
     counts = np.array([other.count(option) for option in weight])[common]

@@ -101,7 +101,7 @@ def test_seeded_noise_is_repeatable_marked_and_independent_of_row_order():
 
 
 def test_nothing_but_prefixes_counts_and_the_public_promise_is_released():
-    """Neighbouring data, same noise: the released object may differ in nothing but those."""
+    """Neighbouring data, same noise: nothing else in the released object may differ."""
     paths = [("a", "b")] * 200 + [("c",)] * 150
     one, two = seeded(paths), seeded([*paths, ("zebra", "stripe")])
     assert one.guarantee == two.guarantee
@@ -111,7 +111,7 @@ def test_nothing_but_prefixes_counts_and_the_public_promise_is_released():
 
 
 def test_released_labels_are_fresh_objects():
-    """Whose object came first must not show: neither in a subclass's attributes nor in pickle's memo."""
+    """It must not show whose object came first, neither in a subclass's attributes nor in a pickle."""
 
     class Tagged(str):
         def __str__(self):

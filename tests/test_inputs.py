@@ -20,7 +20,7 @@ def test_frames_stay_as_they_are(library):
 
 
 def test_a_list_is_read_cell_by_cell():
-    """A word in one row turns the numbers of others into no text."""
+    """A word in one row does not turn the numbers of other rows into text."""
     assert inputs.read_table([[1, 2.5], ["x", None]]).tolist() == [[1, 2.5], ["x", None]]
     masked = np.ma.array([[1.0, 2.0]], mask=[[False, True]])
     assert inputs.read_table(masked).tolist() == [[1.0, None]]

@@ -1,4 +1,4 @@
-"""The house: modules import one way, keep to themselves, and are all on CONTRIBUTING's table.
+"""Layout: modules import one way, use no private parts of others, and are in CONTRIBUTING's table.
 
 ``python tests/test_layout.py`` writes that table anew.
 """
@@ -58,7 +58,7 @@ def imports(file):
 
 
 def room(name):
-    """The module on the list that a name is in."""
+    """The listed module to which a name belongs."""
     inside = [m for m in MODULES if name == m or name.startswith(m + ".")]
     return max(inside, key=len) if inside else name
 

@@ -78,7 +78,7 @@ def test_callbacks_of_scikit_learn_are_told_of_each_tree():
 
         def on_fit_task_end(self, estimator, context):
             self.events.append(("end", context.task_name))
-            return True  # asks to stop, and is not heard
+            return True  # asks to stop, and is ignored
 
         def teardown(self, estimator, context):
             self.events.append("teardown")

@@ -42,7 +42,7 @@ def random_tree(rng, n_splits):
 
 
 def naive_shares(tree, counts, weight):
-    """From the definition: sums of leaves, and shares drawn towards the parent's."""
+    """From the definition: sums of leaves, and shares shrunk towards the parent's."""
     out = np.empty_like(counts)
 
     def total(node):
@@ -163,7 +163,7 @@ def test_the_curve_is_the_most_likely_one():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_noise_alone_changes_little(seed):
-    """Nothing but noise in the histogram: chances must stay about what they were."""
+    """Nothing but noise in the histogram: probabilities must hardly change."""
     rng = np.random.default_rng(seed)
     curves = calibrate_odds(np.round(rng.normal(0, 50, (3 * BINS, 2))), 50.0)
     odds = np.linspace(-3, 3, 50)
@@ -214,7 +214,7 @@ def test_rows_of_many_classes_are_counted_for_the_class_of_their_hash():
 
 
 def posterior_mean(noisy, noise):
-    """Of a count that is not negative, from its noisy release, by adding up a fine grid."""
+    """Posterior mean of a count of at least 0, from its noisy release, by summation over a fine grid."""
     n = np.linspace(0, max(noisy, 0) + 12 * noise, 200_001)
     weight = np.exp(-(((n - noisy) ** 2) - min(noisy, 0) ** 2) / (2 * noise**2))
     return np.trapezoid(n * weight, n) / np.trapezoid(weight, n)

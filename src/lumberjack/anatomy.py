@@ -25,11 +25,11 @@ __all__ = [
 Floats = NDArray[np.float64]
 Values = Literal["counts", "labels", "sums"]
 NOTHING = "This model learned nothing: every tree is a single leaf, so all rows get the same prediction."
-_CLEAR = 2.0  # standard deviations of noise from which a size can be told from none
+_CLEAR = 2.0  # a size counts as above 0 from this many standard deviations of noise on
 
 
 def check_tree(tree: Tree, n_features: int) -> None:
-    """Refuse arrays that are not one tree: then walking it from the root ends, at a leaf, always.
+    """Refuse arrays that are not one tree, in which every walk from the root ends at a leaf.
 
     Children are numbered after their parent and every node but the root has one parent, so each walk
     goes down and reaches every node; the leaves are numbered 0, 1, ... in some order.
@@ -62,7 +62,7 @@ def depths(tree: Tree) -> NDArray[np.int64]:
     """Levels above each node, shape (n_nodes,); 0 for the root."""
     above = _parents(tree)
     depth = (np.arange(len(above)) > 0).astype(np.int64)
-    while above.any():  # everybody's ancestor twice as far up, until all are the root
+    while above.any():  # doubles the distance to each node's ancestor, until all are the root
         depth += depth[above]
         above = above[above]
     return depth
@@ -74,7 +74,7 @@ def learned_nothing(forest: Forest) -> bool:
 
 
 def leaf_sizes(forest: Forest, kind: Values) -> Floats | None:
-    """Noisy rows of each leaf, over all trees, shape (n_leaves_in_all,); None where only labels are."""
+    """Noisy rows of each leaf, over all trees, shape (n_leaves_in_all,); None for labels."""
     if kind == "labels":
         return None
     sizes = [v.sum(axis=1) if kind == "counts" else v[:, 0] for v in forest.values]
@@ -96,9 +96,9 @@ def importances(forest: Forest, kind: Values, noise: tuple[float, float] = (0.0,
     -----
     The decrease of the count-weighted Gini impurity, or of the squared error, as in scikit-learn. A
     split of n rows into two sets whose class shares (or mean targets) are p and q decreases it by
-    |p - q|^2 n_left n_right / n. Sizes of a node are sums of the noisy ones of the leaves below it. What
-    noise adds to |p - q|^2 on average is taken off, and a split with a side that noise alone could
-    have made counts for nothing. On three real tables this is three to five times closer to the
+    |p - q|^2 n_left n_right / n. The size of a node is the sum of the noisy sizes of the leaves below.
+    The average that noise adds to |p - q|^2 is subtracted, and a split counts as 0 if noise alone could
+    have made one of its sides. On three real tables this is three to five times closer to the
     exact decrease than scores of single nodes, whose noise does not cancel.
     """
     total = np.zeros(len(forest.categorical))

@@ -92,7 +92,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def _leaf_kind(self) -> Leaf:
-        """Check the parameters about the target; what a leaf releases."""
+        """Check the parameters about the target; returns what a leaf releases."""
         raise NotImplementedError
 
     def _fit(self, X: Any, y: Any, person_ids: Any) -> None:
@@ -128,7 +128,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self._keep(released)
 
     def _read_target(self, y: Any, caveats: list[str]) -> tuple[Target, NDArray[np.int32]]:
-        """What is predicted, and its values, encoded; reserves join the caveats."""
+        """The target and its encoded values; adds to ``caveats`` where needed."""
         raise NotImplementedError
 
     def _find_domain(self, X: Any) -> tuple[Domain, list[str]]:
@@ -156,7 +156,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def _watch(self) -> Iterator[Callable[[], None]]:
         """Show progress, and tell scikit-learn's callbacks of each tree.
 
-        A callback that asks to stop is not heard: the number of trees is public and paid for.
+        A callback's request to stop is ignored: the number of trees is public and paid for.
         """
         title, total = type(self).__name__, self.n_estimators
         context = self._init_callback_context(max_subtasks=total)
@@ -176,7 +176,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         context.call_on_fit_task_end(estimator=self)
 
     def _keep(self, released: Released) -> None:
-        """Keep what was released, all at once: a fit that failed has changed nothing."""
+        """Keep what was released, all at once: a failed fit changes nothing."""
         self.released_ = released
         self.n_features_in_ = len(released.domain)
         if released.columns is not None:
@@ -241,7 +241,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str], *, allow_seeded: bool = False) -> None:
         """Write the model to a file that ``load`` reads: no pickle, the same bytes for the same model.
 
-        An existing file is replaced, at once and as a whole. A model with seeded noise is refused, as
+        An existing file is replaced atomically. A model with seeded noise is refused, as
         whoever knows the seed can remove the noise; ``allow_seeded=True`` writes it (without the seed).
 
         Examples
@@ -267,7 +267,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             file.write(data)
 
     def privacy_report(self) -> Report:
-        """What is promised, how, and what is not, as text for people; prints as it should read.
+        """What is promised, how, and what is not, as text that notebooks show line by line.
 
         Examples
         --------

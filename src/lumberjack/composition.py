@@ -15,7 +15,7 @@ from lumberjack.guarantee import BUDGETS_FIXED, LIMITS_FIXED, NOT_PROVED, Guaran
 
 __all__ = ["compose"]
 
-_MOST_EPSILON = 1e6  # that any record may claim
+_MOST_EPSILON = 1e6  # the largest that is searched
 
 
 def compose(
@@ -32,7 +32,7 @@ def compose(
         The delta of the promise. None: the sum of the parts'.
     adaptive_budgets : bool
         Whether later budgets may have been chosen by looking at earlier releases. Then everything is
-        priced in zCDP, which is larger.
+        priced in zCDP, which costs more.
 
     Returns
     -------
@@ -48,20 +48,20 @@ def compose(
 
     Formal guarantees
     -----------------
-    All releases together are (epsilon, delta)-DP for the common unit. Each part may have been asked for
-    in the light of the answers of those before it, as long as its events were fixed before the first
-    one: this is an entry of ``assumptions``. Proof: ``docs/guarantee.md``, "Several releases".
+    All releases together are (epsilon, delta)-DP for the common unit. Each part may depend on the
+    answers of the parts before it, as long as its events were fixed before the first part: this is an
+    entry of ``assumptions``. Proof: ``docs/guarantee.md``, "Several releases".
 
-    With ``adaptive_budgets`` events may have been chosen from the answers so far. The record then holds
-    if limits on rho and on the cut-offs, those that its events reach, were fixed before the first
-    release, and no release was made that could have passed them: a privacy *filter*, which for zCDP
+    With ``adaptive_budgets`` events may have been chosen from the answers so far. The guarantee then
+    holds if limits on rho and on the cut-offs, those that its events reach, were fixed before the first
+    release, and no release was made that could have exceeded them: a privacy *filter*, which for zCDP
     costs no more than adding up (Rogers et al. 2016 introduced filters; Feldman and Zrnic 2021 and
-    Whitehouse et al. 2023 prove such filters). It is not an *odometer*: where no limit was fixed
-    beforehand, nothing is claimed for what happens to have been spent when somebody stops.
+    Whitehouse et al. 2023 prove such filters). It is not an *odometer*: if no limit was fixed
+    beforehand, nothing is claimed about the amount spent by the time somebody stops.
 
     The paper's Theorem 1 does not compose and is not proved for adaptive queries. Parts with
     ``accounting="paper"`` enter with their events, at the price of the joint bound, so the caveat about
-    the theorem falls away, and even one such part alone may get a larger epsilon than it had.
+    the theorem is dropped, and even a single such part may get a larger epsilon than it had.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def _check_parts(parts: list[Guarantee]) -> None:
 
 
 def _smallest_epsilon(together: Guarantee, start: float) -> float:
-    """Smallest epsilon at which the record verifies, rounded up."""
+    """Smallest epsilon at which the guarantee verifies, rounded up."""
 
     def excess(epsilon: float) -> float:
         return math.log(max(replace(together, epsilon=epsilon).verify(), 1e-300) / together.delta)

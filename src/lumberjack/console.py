@@ -224,7 +224,7 @@ def _open_streams() -> None:
 
 
 def _let_go(stream: Any) -> None:
-    """Drop what a stream cannot get rid of; Python would try again at its end, and complain."""
+    """Drop what a stream cannot write; Python would try again at exit, and complain."""
     try:
         stream.flush()
     except OSError:

@@ -1,7 +1,7 @@
 """What values a column may have, known before any data is seen, and their compact integer codes.
 
-In: a description of the columns, then frames and arrays. Out: a matrix of integer codes in which the
-data looks the same whatever library it came from. Values outside the domain are clipped (numbers) or
+In: a description of the columns, then frames and arrays. Out: a matrix of integer codes, the same
+whatever library the data came from. Values outside the domain are clipped (numbers) or
 become "other" (categories), in ``fit`` and ``predict`` alike.
 """
 
@@ -100,7 +100,7 @@ class Categorical:
             raise ValueError("categories must be distinct")
 
     def encode(self, name: str, values: "Column", out: Codes) -> None:
-        """Number the categories; what is not one of them is OTHER."""
+        """Number the categories; any other value is OTHER."""
         # A missing value is None or NaN, and neither can be a category.
         absent = len(self.categories) if self.missing else OTHER
         lookup = self._lookup if values.is_numeric else None
@@ -119,10 +119,10 @@ class Categorical:
 
     @property
     def _lookup(self) -> tuple[int, Codes] | None:
-        """Codes by value - least value, for categories that are integers not too far apart."""
+        """Codes by (value - least value), for integer categories that lie close together."""
         numbers_only = [c for c in self.categories if not isinstance(c, str)]
         if not all(abs(c) < 2**53 and float(c).is_integer() for c in numbers_only):
-            return None  # beyond 2^53 a float may equal an integer that it is not
+            return None  # beyond 2^53 a float may compare equal to another integer
         values = [int(c) for c in numbers_only]
         least = min(values, default=0)
         if max(values, default=0) - least >= _LOOKUP:
@@ -190,7 +190,7 @@ class Column:
 
     @property
     def is_typed(self) -> bool:
-        """Whether its type was declared, and not found in the values, as pandas and NumPy do."""
+        """Whether its type was declared, not derived from the values as in pandas and NumPy."""
         if isinstance(self.values, np.ndarray):
             return False
         return not bool(self.values.implementation.is_pandas_like())
@@ -292,8 +292,8 @@ class Domain:
     Parameters
     ----------
     columns : mapping of str to column
-        A tuple (low, high) is a range, of numbers or of dates. A list is a set of categories, unless it
-        holds just two numbers: say ``Domain.numeric`` or ``Domain.categorical`` then.
+        A tuple (low, high) is a range, of numbers or of dates. A list is a set of categories. A
+        list of just two numbers is ambiguous: use ``Domain.numeric`` or ``Domain.categorical``.
 
     Examples
     --------
@@ -338,7 +338,7 @@ class Domain:
 
     @classmethod
     def infer(cls, X: Any) -> "Domain":
-        """Read ranges and categories off the data. Convenient, and not private: it warns.
+        """Read ranges and categories off the data. Convenient but not private: it warns.
 
         Examples
         --------
@@ -535,7 +535,7 @@ def _read_kind(column: Mapping[str, Any]) -> Kind:
 
 @dataclass(frozen=True)
 class Encoded:
-    """A table that is encoded already, say chunk by chunk: goes wherever a frame does.
+    """An encoded table, for example one read chunk by chunk; accepted wherever a frame is.
 
     Attributes
     ----------
@@ -592,7 +592,7 @@ def _kind(name: str, given: Any) -> Kind:
 
 
 def read_off(X: Any) -> Domain:
-    """The domain of the data; what declared types alone do not tell is marked as inferred."""
+    """The domain of the data; what declared types do not determine is marked as inferred."""
     if isinstance(X, Encoded):
         return X.domain
     names, columns = columns_of(X)
@@ -605,7 +605,7 @@ def read_off(X: Any) -> Domain:
 
 
 def _declared_kind(column: Column) -> Kind | None:
-    """A column's kind where a declared type tells (booleans, Enum)."""
+    """A column's kind if its declared type determines it (booleans, Enum)."""
     values = column.values
     if column.is_typed and values.dtype == nw.Boolean:
         # Whether a value is missing is up to the data: always allow it.

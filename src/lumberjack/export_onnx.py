@@ -1,8 +1,8 @@
 """A fitted model as an ONNX graph: columns to codes, codes to leaves, leaves to an answer.
 
 In: a fitted estimator. Out: a graph whose arithmetic is that of ``Domain.encode`` and ``predict``.
-Leaves say what ``Released.say`` says; how the sum over trees is read is written once more, after
-``voting``.
+Leaves say what ``Released.say`` says. Reading the sum over trees is implemented a second time here,
+following ``voting``.
 """
 
 import math

@@ -101,7 +101,7 @@ def check_target(path: str | os.PathLike[str], overwrite: bool) -> None:
 
 @contextmanager
 def _named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """An error of the system says which file it is about."""
+    """Add the file's name to errors of the system."""
     try:
         yield
     except OSError as error:
@@ -128,7 +128,7 @@ def _hand_on(target: Path, new: int) -> None:
         try:
             os.fchown(new, -1, old.st_gid)
         except OSError:
-            mode &= ~stat.S_IRWXG  # what was meant for that group is not for another one
+            mode &= ~stat.S_IRWXG  # rights of the old group must not go to another one
     os.fchmod(new, mode)
 
 
@@ -148,13 +148,13 @@ def _lock(file: int) -> None:
 
 
 def _is_ours(file: int, path: Path) -> bool:
-    """Lock a new file, unless somebody took it for left over in the moment before."""
+    """Lock a new file, unless another process has just taken it for left over."""
     try:
         _lock(file)
     except BlockingIOError:
         return False
     except OSError:
-        pass  # no locks on this disk: nobody can hold it to be left over
+        pass  # no locks on this disk: no process can mistake it for left over
     return path.exists()
 
 

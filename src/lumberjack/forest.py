@@ -1,7 +1,7 @@
 """The two estimators: their parameters, and how each reads its target.
 
-In: a table and a target. Out: a fitted scikit-learn estimator that holds released values only. With
-``base``, the part that both share, this is the one place that knows all the others.
+In: a table and a target. Out: a fitted scikit-learn estimator that holds released values only. This
+module and ``base``, the part shared by both estimators, are the only ones that know all the others.
 """
 
 import os
@@ -58,8 +58,8 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
     classes : sequence or None
         The public set of labels. None infers it, with a PrivacyLeakWarning.
     splits : {"guided", "random"}
-        How splits are made. "guided": near the root the exponential mechanism chooses splits that tell
-        the targets apart, and below they are random. "random": all are, without looking at the data.
+        How splits are made. "guided": near the root, the exponential mechanism chooses splits that tell
+        the targets apart; below, splits are random. "random": all splits ignore the data.
     leaf : {"counts", "majority", "exponential"}
         What a leaf releases: noisy class counts, the noisy majority, or a label by the exponential
         mechanism (only with ``accounting="paper"``).
@@ -69,11 +69,11 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
         Share of the budget spent on the structure, choice of splits included; None: 0.65 (guided), 0.5
         (random) or 0.75 (paper).
     threshold : float or None
-        Rows from which a node splits; None: the smallest that the budget allows.
+        Number of rows above which a node splits; None: the smallest that the budget allows.
     class_weight : None, "balanced" or dict
         Weights of the released votes: post-processing, at no cost in privacy.
     feature_weights : dict, sequence or None
-        Public chances of the columns to be split on.
+        Public weights by which the columns to split on are drawn.
     rows_per_person : int
         Maximum number of rows per person; above 1 the guarantee is for persons.
     n_jobs : int or None
@@ -105,7 +105,7 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
     -----
     **Formal guarantees.** All fitted attributes together are (epsilon, delta)-DP as ``guarantee_``
     states, apart from its caveats: the structure by the joint bound (or Theorem 1), split choices as
-    ``guided.Guide`` states, leaves and calibration as the functions in ``leaves`` state.
+    ``guided.Guide`` states, leaves and calibration as the functions in ``targets`` state.
 
     Examples
     --------
@@ -222,7 +222,7 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
         return self.released_.classes.labels
 
     def _unknown_classes(self, classes: NDArray[Any]) -> str:
-        """What ``class_weight`` names that is no class, in words; nothing if all are."""
+        """Labels in ``class_weight`` that are not classes, in words; empty if there are none."""
         given = self.class_weight if isinstance(self.class_weight, Mapping) else {}
         if given and not any(given.get(label, 1.0) for label in classes.tolist()):
             raise ValueError("class_weight must not be 0 for all classes")

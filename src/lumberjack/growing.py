@@ -1,6 +1,6 @@
-"""A tree while it grows: its nodes, what is left to tell apart in each, and which rows are where.
+"""A tree while it grows: its nodes, the room for splits in each, and the rows in each.
 
-In: splits and counts. Out: longer trees. Counts of rows are private: they live in ``training`` alone.
+In: splits and counts. Out: larger trees. Counts of rows are private: they live in ``training`` alone.
 """
 
 from typing import Any, NamedTuple
@@ -31,8 +31,8 @@ Integers = NDArray[np.int64]
 class Nodes(NamedTuple):
     """Nodes of a growing tree, parents before children, siblings next to each other.
 
-    Empty ones are not made. ``start`` and ``n_rows`` are a node's rows, a segment of all rows: children
-    share out their parent's segment, so it stays valid for all ancestors.
+    Empty nodes are not made. ``start`` and ``n_rows`` locate a node's rows, a segment of all rows.
+    Children divide their parent's segment between them, so the segments of all ancestors stay valid.
     """
 
     key: Words
@@ -53,9 +53,9 @@ class Growing(NamedTuple):
     ----------
     features : Features
     nodes : Nodes
-        With room for more.
+        With spare capacity.
     size : int
-        How many of them there are.
+        Number of nodes made so far.
     """
 
     features: Features
@@ -64,7 +64,7 @@ class Growing(NamedTuple):
 
     @property
     def key(self) -> int:
-        """What tells the tree from others."""
+        """Identifies the tree."""
         return int(self.nodes.key[0])
 
 
@@ -76,9 +76,9 @@ class Limits(NamedTuple):
     height : int
         Nodes on this level are not split.
     small : int
-        Nor are nodes with fewer rows.
+        Nodes with fewer rows are not split either.
     stop : ndarray of bool, shape (1,)
-        Set from another thread, it ends the work soon.
+        Set from another thread to end the work soon.
     """
 
     height: int
@@ -92,9 +92,9 @@ class Segments(NamedTuple):
     Attributes
     ----------
     order : ndarray of int32, shape (n_rows,)
-        Row ids, those of one node next to each other.
+        Row ids, grouped by node.
     start, n_rows : ndarray of int64, shape (n_nodes,)
-        Where in ``order`` a node's rows are.
+        Segment of ``order`` with a node's rows.
     """
 
     order: NDArray[np.int32]
@@ -103,7 +103,7 @@ class Segments(NamedTuple):
 
 
 def plant(root_key: np.uint64, n_rows: int) -> Nodes:
-    """A tree that is one root with all rows."""
+    """A tree with nothing but a root, which has all rows."""
     one = np.ones(1, dtype=np.int64)
     return Nodes(
         key=np.array([root_key]),
@@ -120,7 +120,7 @@ def plant(root_key: np.uint64, n_rows: int) -> Nodes:
 
 @kernel
 def find_room(nodes: Nodes, node: Any, features: Features) -> Any:
-    """What is left to tell apart at a node."""
+    """The room at a node (``structure.Room``)."""
     n = len(features.sizes)
     room = Room(np.empty(n, dtype=np.uint32), np.empty(n, dtype=np.uint32))
     way = np.empty(nodes.level[node] + 1, dtype=np.int64)
@@ -135,7 +135,7 @@ def find_room(nodes: Nodes, node: Any, features: Features) -> Any:
 
 @kernel
 def add_children(nodes: Nodes, size: Any, node: Any, n_left: Any, even_empty: Any) -> Any:
-    """Make the children of a split node, the left one with so many of its rows; they come last."""
+    """Append the children of a split node, the left one with ``n_left`` of its rows."""
     nodes = reserve(nodes, size, 2)
     for side in (LEFT, RIGHT):
         n = n_left if side == LEFT else nodes.n_rows[node] - n_left
@@ -150,7 +150,7 @@ def add_children(nodes: Nodes, size: Any, node: Any, n_left: Any, even_empty: An
 
 @kernel
 def starts(nodes: Nodes, count: Any) -> Any:
-    """Where the rows of each node begin, from how many each has: right children after left ones."""
+    """Start of each node's rows, from the number of rows in each: right children after left ones."""
     start = np.zeros(len(count), dtype=np.int64)
     for i in range(1, len(count)):
         up = nodes.up[i]
@@ -160,7 +160,7 @@ def starts(nodes: Nodes, count: Any) -> Any:
 
 @kernel
 def settle(nodes: Nodes, size: Any, count: Any, before: Any, small: Any) -> Any:
-    """Keep what exact counts confirm of nodes that were laid out by a sample, from ``before`` on.
+    """Of the nodes laid out by a sample (from ``before`` on), keep those that exact counts confirm.
 
     A node is kept if it has rows and its parent is kept and not small, and split if it is not small.
     Returns the new number of nodes.
@@ -191,7 +191,7 @@ def _longer(array: Any, room: Any) -> Any:
 
 @kernel
 def reserve(nodes: Nodes, size: Any, more: Any) -> Any:
-    """The same nodes with room for so many more."""
+    """The same nodes, with capacity for ``more`` new ones."""
     if size + more <= len(nodes.key):
         return nodes
     room = len(nodes.key) + len(nodes.key) // 2 + more

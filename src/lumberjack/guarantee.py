@@ -44,7 +44,7 @@ from lumberjack.accounting.checks import (
 __all__ = ["Guarantee", "PrivacyLeakWarning", "plan", "plan_heavy_hitters", "warn"]
 
 Accounting = Literal["joint", "paper"]
-Pricing = Literal["joint", "paper", "zcdp"]  # of a record; the last only of several releases
+Pricing = Literal["joint", "paper", "zcdp"]  # of a guarantee; "zcdp" only for several releases
 Splits = Literal["guided", "random"]
 Unit = Literal["row", "person"]
 Method = Literal["sparse", "two-sided", "gaussian", "top-down"]
@@ -79,12 +79,12 @@ SEARCH_ASSUMPTIONS = (HEIGHT_PUBLIC, SEARCH_SUCCEEDED)
 
 SUM_BOUND = 2**12  # regression targets lie on a grid from -SUM_BOUND to SUM_BOUND
 GUIDED_LEVELS = 6  # from the root down, where splits are chosen; docs/guided.md has the measurements
-_CHOICE_PART = 6 / 13  # of a guided structure's budget: 30 % for choices, 35 % for pruning in all
-_COUNT_SHARE = 0.25  # of a mean's budget: sums are what its error comes from
-_ROWS_PER_THRESHOLD = 20  # with fewer rows than this many thresholds the trees stay stumps
-_LEAST = 1e-50  # of an epsilon, and of a share, whose squares floats still hold
-_MOST_ROWS = 2.0**50  # of a threshold: counts must be exact as floats
-_WEAK_EPSILON, _WEAK_DELTA = 20.0, 0.01  # beyond, a promise is one in form only
+_CHOICE_PART = 6 / 13  # choices in a guided structure's budget: 30 % of all; pruning: 35 %
+_COUNT_SHARE = 0.25  # counts' part of a mean's budget: its error comes mostly from the sums
+_ROWS_PER_THRESHOLD = 20  # with fewer rows per threshold, trees stay stumps
+_LEAST = 1e-50  # smallest epsilon, and smallest share, whose squares floats still hold
+_MOST_ROWS = 2.0**50  # largest threshold: counts must be exact as floats
+_WEAK_EPSILON, _WEAK_DELTA = 20.0, 0.01  # beyond these, a promise is one in form only
 _EVENTS = {cls.kind: cls for cls in (ThresholdQueries, Choices, NoisySums)}
 _NO_QUERIES = ThresholdQueries(0, math.inf, None, math.inf, cut=-1)
 _E = TypeVar("_E", ThresholdQueries, Choices, NoisySums)
@@ -106,7 +106,7 @@ class PrivacyLeakWarning(UserWarning):
 
 
 def warn(message: str, category: type[Warning] = PrivacyLeakWarning) -> None:
-    """Warn, as of the line outside of this package (and of scikit-learn's decorators) that called."""
+    """Warn about the calling line outside this package (and outside scikit-learn's decorators)."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
         level, frame = level + 1, frame.f_back
@@ -149,7 +149,7 @@ class Guarantee:
     assumptions : tuple of str
         What the promise rests on, for the data holder to judge.
     caveats : tuple of str
-        What breaks the promise. Empty only when it holds without reserve.
+        What breaks the promise. Empty only if nothing does.
 
     Examples
     --------
@@ -197,7 +197,7 @@ class Guarantee:
 
     @property
     def threshold_noise(self) -> float:
-        """sigma, the noise of those queries."""
+        """sigma, the noise of the threshold queries."""
         return self._queries.noise
 
     @property
@@ -217,17 +217,17 @@ class Guarantee:
 
     @property
     def guided_levels(self) -> int:
-        """Levels from the root down on which splits are chosen with an eye to the targets; 0: none."""
+        """Number of levels, from the root down, whose splits are guided by the targets; 0: none."""
         return self.choices_per_record // max(self.n_estimators, 1)
 
     @property
     def choices_per_record(self) -> int:
-        """N: such choices that one record takes part in, over all trees."""
+        """N: split choices that one record takes part in, over all trees."""
         return 0 if self._choices is None else self._choices.count
 
     @property
     def choice_exponent(self) -> float | None:
-        """lambda of the exponential mechanism; None without such choices."""
+        """lambda of the exponential mechanism; None without split choices."""
         return None if self._choices is None else self._choices.exponent
 
     @property
@@ -237,7 +237,7 @@ class Guarantee:
 
     @property
     def counts_per_record(self) -> int:
-        """Leaf counts or labels that one record takes part in, one a tree; or heavy prefixes."""
+        """Leaf counts or labels that one record takes part in, one per tree; or heavy prefixes."""
         return 0 if self._leaves is None else self._leaves.count
 
     @property
@@ -281,12 +281,12 @@ class Guarantee:
     def suggested_rows(self) -> int:
         """Recommended number of rows: with fewer than 20 thresholds trees stay stumps."""
         highest = max((e.threshold for e in self.events if isinstance(e, ThresholdQueries)), default=0.0)
-        threshold = min(max(highest, 0.0), 2.0**50)  # a record may claim any number
+        threshold = min(max(highest, 0.0), 2.0**50)  # a stored guarantee may claim any number
         return math.ceil(_ROWS_PER_THRESHOLD * threshold)
 
     @property
     def way_out(self) -> str:
-        """What helps a model that learned nothing."""
+        """Advice for a model that learned nothing."""
         return (
             f"What helps: more rows (recommended: at least {self.suggested_rows:,}), a larger epsilon, "
             "or fewer trees."
@@ -294,7 +294,7 @@ class Guarantee:
 
     @property
     def protected(self) -> str:
-        """Who or what may be added or removed: a row, or a person with so many rows."""
+        """What may be added or removed: a row, or a person with up to ``rows_per_person`` rows."""
         r = self.rows_per_person
         if self.unit == "row":
             return "row"
@@ -302,7 +302,7 @@ class Guarantee:
 
     @property
     def weaknesses(self) -> tuple[str, ...]:
-        """What such an epsilon or delta means, where it promises next to nothing."""
+        """What epsilon or delta means, if it is so large that it promises next to nothing."""
         said = []
         if self.epsilon > _WEAK_EPSILON:
             odds = f"{math.exp(self.epsilon):.2g}" if self.epsilon < 700 else "more than 1e300"
@@ -365,7 +365,7 @@ class Guarantee:
         return self._consistent_events(check_count("n_estimators", self.n_estimators))
 
     def _consistent_events(self, trees: int) -> bool:
-        """Whether they are those of such a forest or search, and none is counted too rarely."""
+        """Whether the events are those of such a forest or search, and no count is too small."""
         guided = self._choices is not None
         if tuple(map(type, self.events)) != event_kinds(self.leaf, guided):
             return False
@@ -396,7 +396,7 @@ class Guarantee:
         if self.accounting != "paper":
             bound = joint_delta if self.accounting == "joint" else zcdp_events_delta
             return bound(self.epsilon, self.events, self.rows_per_person)
-        # The joint bound's own conditions on thresholds hold here too; it prices nothing.
+        # Thresholds must meet the conditions of the joint bound here too; Theorem 1 sets the price.
         if self.rows_per_person != 1 or self.method != "sparse" or cutoffs_delta(self.events) == 1:
             return 1.0
         structure_epsilon = check_share("structure_share", self.structure_share or 0.0) * self.epsilon
@@ -406,7 +406,7 @@ class Guarantee:
         return min(1.0, structure + zcdp_delta(self.epsilon - structure_epsilon, rho))
 
     def to_json(self) -> str:
-        """Return the record as a JSON object, one field a line.
+        """Return the guarantee as a JSON object, one field per line.
 
         Examples
         --------
@@ -465,7 +465,7 @@ class Guarantee:
 
 
 def in_words(event: Event) -> str:
-    """What a record takes part in, and its parameters."""
+    """An event and its parameters in words."""
     name: str = event.kind
     if event.count == 1:
         name = {"threshold queries": "threshold query", "choices": "choice", "noisy sums": "noisy sum"}[
@@ -541,9 +541,9 @@ def _counts(leaf: Leaf, height: int) -> int:
 
 
 def calibration_counts(leaf: Leaf) -> int:
-    """Leaf counts that a guided forest's calibration histogram costs as much as.
+    """Price of a guided forest's calibration histogram, as a number of leaf counts.
 
-    It has half the noise of a leaf, and so the price of four. Leaves that release labels have none.
+    It has half the noise of a leaf, so it costs as much as four. Leaves that release labels have none.
     """
     return 4 if leaf in ("counts", "mean") else 0
 
@@ -706,8 +706,8 @@ def plan_heavy_hitters(
 ) -> Guarantee:
     """Say what noise and threshold ``heavy_hitters`` will have on paths of at most ``height`` steps.
 
-    With ``counts`` every level releases a fresh noisy count of each heavy prefix: height noisy
-    counts a record, for half of mu^2. ``dense_nodes`` is the number of nodes of a dense tree
+    With ``counts`` every level releases a fresh noisy count of each heavy prefix: ``height`` noisy
+    counts per record, for half of mu^2. ``dense_nodes`` is the number of nodes of a dense tree
     (method "gaussian"): its default threshold lets an empty node pass with 5 % chance in all.
     """
     epsilon, delta = _check_budget(epsilon, delta)
@@ -748,7 +748,7 @@ def plan_heavy_hitters(
 
 
 def _threshold(found: Calibration, threshold: float | None, r: int) -> tuple[float, int]:
-    """The threshold, and the largest count that it allows to drop, without rounding."""
+    """The threshold, and the largest count that may be dropped below it, without rounding."""
     if found.tau > _MOST_ROWS:
         raise ValueError(
             f"this budget needs a threshold of {found.tau:.3g} records; raise epsilon or delta, or give "

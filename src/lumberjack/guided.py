@@ -1,13 +1,14 @@
 """Guided splits: near the root, the exponential mechanism chooses each node's split.
 
 In: the rows of a node and their targets. Out: a split, chosen among public candidates with probability
-proportional to weight * exp(lambda * score). Deeper levels split at random (``structure``), where few
-rows are left to tell a good split from a bad one through the noise.
+proportional to weight * exp(lambda * score). Deeper levels split at random (``structure``): their
+nodes have too few rows to tell a good split from a bad one through the noise.
 
 Candidates are public. Each column is offered with chance 1/sqrt(number of columns), drawn from the
-node's key alone: so trees differ, as in any random forest. Of an offered number the cuts are those of a
-grid of 64 equal bins over its range in the domain, of an offered category each value that no ancestor
-used against all others. A column has the same weight in all, however many candidates it has.
+node's key alone, so trees differ, as in any random forest. The candidates of an offered numeric column
+are the cuts of a grid of 64 equal bins over its range in the domain. Those of an offered categorical
+column are the categories that no ancestor used, each against all others. The total weight of a column
+does not depend on its number of candidates.
 
 The score of a split is what its two sides say about the target, in units of rows: the sum over sides
 of sum_c n_c^2 / n (classes), or of (sum y)^2 / n with y in [0, 1] (numbers), rounded down to a
@@ -65,7 +66,7 @@ class Gini:
         return out
 
     def score(self, left: Integers, total: Integers) -> Integers:
-        """Score of splits, from what is left of each, shape (n, n_classes), in steps of 2^-8 rows."""
+        """Score of splits, from their left sides, shape (n, n_classes), in steps of 2^-8 rows."""
         return np.asarray(_gini(left, total))
 
     def size(self, left: Integers) -> int:
@@ -92,7 +93,7 @@ class Variance:
         return out
 
     def score(self, left: Integers, total: Integers) -> Integers:
-        """Score of splits, from what is left of each, shape (n, 2), in steps of 2^-8 rows."""
+        """Score of splits, from their left sides, shape (n, 2), in steps of 2^-8 rows."""
         return np.asarray(_variance(left, total))
 
     def size(self, left: Integers) -> int:
@@ -103,9 +104,10 @@ class Variance:
 class Offer(NamedTuple):
     """What a node may choose from.
 
-    ``first`` is where the bins of each feature begin: feature f has bins first[f] to first[f + 1], none
-    if it is not offered. Otherwise one for each category, or BINS, and a last one for unknown
-    categories, or missing numbers. ``missing_left`` is the side of missing numbers.
+    ``first`` is where the bins of each feature begin: feature f has bins first[f] to first[f + 1] - 1. A
+    feature that is not offered has none. An offered one has a bin for each category (or BINS bins for a
+    number) and a last one for unknown categories (or missing numbers). ``missing_left`` says whether
+    missing numbers go left.
     """
 
     first: Integers
@@ -123,7 +125,7 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True)
 class Histograms:
-    """A counting object: what ``Guide.choose`` asks of the rows of some nodes."""
+    """A counting object: the histograms that ``Guide.choose`` needs for some nodes."""
 
     tree: Growing
     nodes: tuple[int, ...]
@@ -148,7 +150,7 @@ class Guide:
     ----------
     score : Gini or Variance
     exponent : float
-        lambda, for each row that a score is worth.
+        lambda, per row of score.
     levels : int
         Nodes above this level choose.
 
@@ -165,7 +167,7 @@ class Guide:
     levels: int
 
     def offer(self, tree: Growing, node: int) -> tuple[Room, Offer]:
-        """What is left to tell apart in a node, and what it may choose from."""
+        """The room in a node, and what it may choose from."""
         room = find_room(tree.nodes, node, tree.features)
         share = offered_share(len(tree.features.sizes))
         return room, _offer(tree.features, tree.nodes.key[node], room, share)
@@ -177,7 +179,7 @@ class Guide:
     def choose(
         self, bins: Integers, tree: Growing, node: int, offered: tuple[Room, Offer], bits: Bits
     ) -> Choice | None:
-        """A split for a node; None: there are no candidates."""
+        """A split for a node; None if there are no candidates."""
         room, offer = offered
         if offer.first[-1] == 0:
             return None
@@ -193,7 +195,7 @@ class Guide:
 
 
 def offered_share(n_features: int) -> float:
-    """Chance of each column to be offered at a node: about sqrt(n) of n are, as in most forests."""
+    """Chance that a node offers a column: about sqrt(n) of n are offered, as in most forests."""
     return 1 / math.sqrt(n_features)
 
 
@@ -205,7 +207,7 @@ def _offer(features: Features, key: Any, room: Room, share: Any) -> Any:
     for f in range(n):
         categorical = features.categorical[f]
         weight = features.chances[f] - (features.chances[f - 1] if f else 0.0)
-        # The last category left against nothing but unknown ones is no split.
+        # One category left is not enough: only unknown ones would be on the other side.
         enough = room.last[f] >= 2 if categorical else room.first[f] < room.last[f]
         offered = enough and weight > 0 and chance(key, f) < share
         size = (features.sizes[f] if categorical else BINS) + 1
@@ -261,7 +263,7 @@ def _count_numbers(
 
 @kernel
 def _candidates(features: Features, offer: Offer, bins: Any, nodes: Nodes, node: Any, room: Room) -> Any:
-    """All candidates of a node: feature, cut and weight of each, what is left of it, and what there is.
+    """All candidates of a node: feature, cut, weight and left side of each, and the node's totals.
 
     ``nodes`` is the tree so far, as in ``structure``.
     """
@@ -275,7 +277,7 @@ def _candidates(features: Features, offer: Offer, bins: Any, nodes: Nodes, node:
         if offsets[f] == offsets[f + 1]:
             continue
         total[:] = 0
-        for place in range(offsets[f], offsets[f + 1]):  # each offered feature has all rows
+        for place in range(offsets[f], offsets[f + 1]):  # the bins of each offered feature hold all rows
             total += bins[place]
         before = made
         if categorical[f]:

@@ -37,12 +37,12 @@ _DENSE_LIMIT = 10**7
 
 @dataclass(frozen=True)
 class HeavyHitters:
-    """What ``heavy_hitters`` releases; nothing else of the data is in here.
+    """What ``heavy_hitters`` releases; it holds nothing else about the data.
 
     Attributes
     ----------
     prefixes : list of tuple or of str
-        The heavy prefixes, sorted; with each prefix all of its shorter ones.
+        The heavy prefixes, sorted. All shorter prefixes of a heavy prefix are in the list as well.
     counts : list of int or None
         A noisy count for each prefix, or None when ``counts=False``.
     guarantee : Guarantee
@@ -107,13 +107,14 @@ def heavy_hitters(
     Parameters
     ----------
     paths : array of shape (n, height), sequence of tuples, or sequence of str
-        One path for each record: integers, integers and strings, or strings to be cut at ``sep``.
+        One path for each record: rows of integers, tuples of integers and strings, or strings to be
+        split at ``sep``.
         Tuples and strings may differ in depth. A record counts for all prefixes of its path.
     epsilon, delta : float
         The budget, for adding or removing one path.
     height : int or None
-        Longest path; longer ones are cut. It must be public: None reads it from the data, with a
-        PrivacyLeakWarning and a caveat.
+        Maximum length of a path; longer paths are cut. It must be public: None reads it from the data,
+        with a PrivacyLeakWarning and a caveat.
     threshold : float or None
         tau: prefixes with about this many records are found. None: the smallest the budget allows.
     method : {"sparse", "two-sided", "gaussian", "top-down"}
@@ -121,9 +122,9 @@ def heavy_hitters(
         "gaussian" asks about every node of a small public tree, empty ones too; "top-down" is the
         baseline that asks about every level.
     counts : bool
-        Also release a noisy count for each heavy prefix, priced in.
+        Also release a noisy count for each heavy prefix, within the same budget.
     sep : str or None
-        What separates the labels of string paths. A leading one belongs to the first label.
+        What separates the labels of string paths. A leading separator belongs to the first label.
     alphabet : sequence of labels or None
         The public labels, for method "gaussian" only; other labels end a path. None reads them from
         the data, with a PrivacyLeakWarning and a caveat.
@@ -139,7 +140,7 @@ def heavy_hitters(
     Formal guarantees
     -----------------
     (epsilon, delta)-DP under adding or removing one path, by the joint bound with m the query bound
-    of the method and, with ``counts``, ``height`` noisy counts a record. Prefixes come out sorted,
+    of the method and, with ``counts``, ``height`` noisy counts per record. Prefixes come out sorted,
     so their order tells nothing. An empty prefix is never released except by "gaussian".
 
     Examples
@@ -182,7 +183,7 @@ def heavy_hitters(
         height = max(1, len(tree.levels))
         try:
             promise(height)
-        except ValueError:  # its message would tell the height
+        except ValueError:  # its message would reveal the height
             raise ValueError(
                 "threshold is too small for the height of these paths; give height="
             ) from None
@@ -248,7 +249,7 @@ def _noisy_counts(
 
     Formal guarantees
     -----------------
-    A record is in at most ``height`` heavy nodes, one a level, each with noise ``leaf_noise``.
+    A record is in at most ``height`` heavy nodes, one per level, each with noise ``leaf_noise``.
     """
     noise = RoundedGaussian(guarantee.leaf_noise or math.inf)
     out: list[int] = []
@@ -259,7 +260,7 @@ def _noisy_counts(
 
 
 def _dense(tree: PrefixTree, height: int, labels: Sequence[Label] | None) -> tuple[PrefixTree, int]:
-    """The full tree over a public alphabet: every node, however empty, with its count."""
+    """The full tree over a public alphabet: every node with its count, empty ones included."""
     if labels is None:
         seen = [tree.decode(d, np.unique(level.label)) for d, level in enumerate(tree.levels)]
         labels = [label for level in seen for label in level]
@@ -268,7 +269,7 @@ def _dense(tree: PrefixTree, height: int, labels: Sequence[Label] | None) -> tup
     n_nodes = _dense_size(width, height)
     place = {label: i for i, label in enumerate(labels)}
     levels: list[Level] = []
-    where = np.zeros(1, dtype=np.int64)  # of the sparse level above, in the dense one; -1: outside
+    where = np.zeros(1, dtype=np.int64)  # dense positions of the sparse level above; -1: outside
     for depth in range(height):
         size = width ** (depth + 1)
         counts = np.zeros(size, dtype=np.int64)
@@ -285,7 +286,7 @@ def _dense(tree: PrefixTree, height: int, labels: Sequence[Label] | None) -> tup
 
 
 def _dense_size(width: int, height: int) -> int:
-    """Nodes of the full tree; refused when they are too many to ask about each."""
+    """Number of nodes of the full tree; refused if there are too many to ask about each."""
     if height > 1000 or height * math.log(max(width, 1)) > math.log(_DENSE_LIMIT):
         raise ValueError(
             f'method="gaussian" would ask about more than {_DENSE_LIMIT:,} nodes; use method="sparse"'

@@ -49,7 +49,7 @@ NULLS = [
 
 
 def read_table(X: Any) -> Any:
-    """A frame as it is; anything else as a 2-D array, each value by itself.
+    """A frame as it is; anything else as a 2-D array, each value read independently.
 
     Formal guarantees
     -----------------
@@ -86,12 +86,12 @@ def _read_array(X: Any) -> NDArray[Any]:
 
 
 def as_domain(given: Domain | Mapping[str, Any]) -> Domain:
-    """A domain, also from a dict."""
+    """A domain, or one made from a dict."""
     return given if isinstance(given, Domain) else Domain(given)
 
 
 def encode_rows(domain: Domain, X: Any) -> Codes:
-    """Codes of a table that has rows."""
+    """Codes of a table; refuses a table without rows."""
     codes = domain.encode(X)
     if not len(codes):
         raise ValueError("X must have at least one row")
@@ -137,7 +137,7 @@ def check_names(names: list[str], fitted: list[str]) -> None:
 
 
 def refuse_unknown(fit_params: dict[str, Any]) -> None:
-    """Explain why weights of single rows are not offered; anything else is unknown."""
+    """Refuse extra arguments of ``fit``; for ``sample_weight``, explain why."""
     if "sample_weight" in fit_params:
         raise TypeError(
             "sample_weight is not supported: a row that counts twice would need twice the noise; "
@@ -155,7 +155,7 @@ def check_lengths(n: int, **others: Any) -> None:
 
 
 def read_people(person_ids: Any) -> list[Any]:
-    """Ids as plain values, each by itself; a missing one is refused, as it would protect nobody."""
+    """Ids as plain values, read independently; a missing id is refused, as it protects nobody."""
     if isinstance(person_ids, str | bytes | Mapping) or not hasattr(person_ids, "__len__"):
         raise TypeError(
             f"person_ids must hold one id for each row, got a single {type(person_ids).__name__}"
@@ -174,7 +174,7 @@ def read_people(person_ids: Any) -> list[Any]:
 
 
 def _kind_of_id(person: Any) -> str:
-    """What kind of id it is; a missing one, or one that could stand for several persons, is refused."""
+    """The kind of an id; refuses a missing id, and one that could stand for several persons."""
     if isinstance(person, str):
         missing, kind = names_nobody(person), "text"
     elif isinstance(person, bytes):
@@ -212,7 +212,7 @@ def limit_rows(
     number: dict[Any, int] = {}
     person = np.array([number.setdefault(p, len(number)) for p in person_ids], dtype=np.int64)
     keys = None
-    if bits.seed is not None:  # by what a row holds, never by where it stands
+    if bits.seed is not None:  # by the content of a row, never by its position
         keys = np.array([hash_label(p) for p in number], dtype=np.uint64)[person]
         for column in (*codes.T, target):
             keys = mix_keys(keys, column.astype(np.int64).view(np.uint64))
@@ -224,7 +224,7 @@ def limit_rows(
 
 
 def read_target(y: Any) -> NDArray[Any]:
-    """The target as a 1-D array, as it is."""
+    """The target as a 1-D array, its values unchanged."""
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None")
     try:
@@ -239,7 +239,7 @@ def read_target(y: Any) -> NDArray[Any]:
 
 
 def read_numbers(y: Any) -> NDArray[np.float64]:
-    """A target of numbers, each read by itself."""
+    """A target of numbers, each read independently."""
     if isinstance(y, list | tuple):
         # One by one, like rows: a stray string must not change how other numbers are read.
         y = np.array(y, dtype=object)
@@ -272,7 +272,7 @@ def encode_labels(labels: NDArray[Any], classes: Any) -> tuple[NDArray[Any], NDA
     if labels.dtype.kind == "O" and any(is_missing(v) for v in labels.tolist()):
         raise ValueError("Input y contains NaN.")
     if classes is None:
-        with warnings.catch_warnings():  # a warning that counts classes would tell about the data
+        with warnings.catch_warnings():  # a warning that counts classes would reveal data
             warnings.simplefilter("ignore", UserWarning)
             try:
                 check_classification_targets(labels)

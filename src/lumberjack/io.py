@@ -56,7 +56,7 @@ TREE_FIELDS = (
     ("left", np.int32),
 )
 _STORED_TYPES = ("<i2", "<i4", "<i8", "<f8")  # the first that holds all values exactly
-# Not stored: the seed, with which noise can be removed, and what is for this machine to decide.
+# Not stored: the seed, with which noise can be removed, and settings that depend on the machine.
 _AT_HOME = ("random_state", "n_jobs", "verbose")
 _NEEDED = (
     "epsilon", "delta", "n_estimators", "max_depth", "domain", "splits", "accounting", "rows_per_person",
@@ -336,7 +336,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _with_events(old: dict[str, Any]) -> dict[str, Any]:
-    """A promise of version 1 or 2, whose fields were flat, with a list of events."""
+    """Convert a guarantee of version 1 or 2, which had flat fields, to a list of events."""
     flat = {
         "sum_noise": None, "sum_bound": None, "guided_levels": 0,
         "choices_per_record": 0, "choice_exponent": None, "choice_range": None, **old,
@@ -351,7 +351,7 @@ def _with_events(old: dict[str, Any]) -> dict[str, Any]:
     )  # fmt: skip
     if any((levels > 0) == (v is None) for v in (exponent, width)) or n != levels * flat["n_estimators"]:
         raise ValueError("its guarantee contradicts itself: choices without levels, or the reverse")
-    # Noisy counts were counted with the histogram that calibrates: half the noise, so four times.
+    # The number of noisy counts included the calibration histogram, whose half noise counts as four.
     again = calibration_counts(flat["leaf"]) if levels else 0
     sums = [] if sum_noise is None and bound is None else [(sum_noise, bound)]
     events: list[Event] = [ThresholdQueries(m, sigma, Delta, tau, cut)]
@@ -374,7 +374,7 @@ def _restore_guarantee(found: dict[str, Any]) -> Guarantee:
         if field.default is not dataclasses.MISSING
     }
     guarantee = Guarantee.from_json(json.dumps({**added, **found}))
-    # Numbers that no fit could have: what reads the promise need not be ready for them.
+    # Refuse numbers that no fit could have, so that readers of the guarantee need not handle them.
     kinds = event_kinds(guarantee.leaf, guarantee.choices_per_record > 0)
     if (
         tuple(map(type, guarantee.events)) != kinds
@@ -458,8 +458,8 @@ def _restore_parameters(found: Any, domain: Domain, kind: str) -> dict[str, Any]
 def _refuse_contradictions(stored: Stored) -> None:
     """Refuse a file that says one thing in one place and another elsewhere.
 
-    A caveat that is due must be there. One more than that, which a later version may know, does no harm:
-    it is kept and shown.
+    A caveat that is due must be there. Extra ones, perhaps of a later version, do no harm: they are kept
+    and shown.
     """
     given, promise, domain = stored.parameters, stored.released.guarantee, stored.released.domain
     labels, bounds, weights = (given.get(name) for name in ("classes", "y_bounds", "class_weight"))
@@ -530,7 +530,7 @@ def _restore_forest(
 
 
 def _check_cuts(tree: Tree, domain: Domain) -> None:
-    """Refuse splits that tell nothing apart: beyond a column's codes, or of a range of one cell."""
+    """Refuse splits that separate nothing: beyond a column's codes, or of a range of one cell."""
     split = tree.feature != LEAF
     # Numbers are split between two cells, categories at one of them.
     most = np.array([k.size - 1 - isinstance(k, Numeric) for k in domain.kinds], dtype=np.int64)

@@ -25,9 +25,9 @@ def kernel(function: F) -> F:
 class _Names(CompileResultCacheImpl):  # type: ignore[misc]
     """Keeps machine code under a name that tells versions of a kernel apart.
 
-    Machine code contains the kernels that a kernel calls and the constants that it reads, of other files
-    too, but Numba looks only at the kernel's own file to see whether what it kept is outdated: after an
-    upgrade it could go on with old noise.
+    Machine code contains the kernels that a kernel calls and the constants that it reads, also those of
+    other files. But Numba checks only the kernel's own file for changes, so after an upgrade a fit could
+    use outdated noise.
     """
 
     def __init__(self, function: Any) -> None:
@@ -39,9 +39,9 @@ class _Names(CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]
-    """Numba's cache, made on first use. Whatever is wrong with it costs time, and never a fit.
+    """Numba's cache, made on first use. Its failures cost time, but never make a fit fail.
 
-    No folder may be writable, the disk may fill up, folders go away, files are cut short.
+    Examples: no folder is writable, the disk is full, a folder disappears, a file is truncated.
     """
 
     _impl_class = _Names

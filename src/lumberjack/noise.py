@@ -7,15 +7,15 @@ How. A uniform number U in [0, 1) is revealed bit by bit and compared with a pro
 or with a table of tail probabilities (a Gaussian). The first 63 bits are compared with integers
 ``lower <= p 2^63 <= upper`` that come from a float table and its error bound; they decide all but
 about one draw in 10^11 (coins) or 10^12 / sigma (Gaussians). The rest draw more bits and are settled
-with ``mpmath`` at whatever precision it takes, so tails of 1e-300 are as right as the centre.
+with ``mpmath`` at whatever precision it takes, so tails of 1e-300 are as exact as the centre.
 
 Rounding a real Gaussian to the nearest integer and adding it to an integer count is post-processing
 of the ideal Gaussian mechanism, so its price needs no correction. A *threshold* must be compared with
 the unrounded noise, which is why coins have a table of their own.
 
-OpenDP's discrete Gaussian sampler is exact as well, but takes 10 to 20 microseconds a draw, and it
-samples another distribution than the one priced here; this one takes about 0.03. That is why it is
-written here (``python -m benchmarks.core`` measures both).
+Why not OpenDP's discrete Gaussian sampler: it is exact as well, but it takes 10 to 20 microseconds per
+draw, and its distribution is not the one priced here. This sampler takes about 0.03 microseconds
+(``python -m benchmarks.core`` measures both).
 """
 
 import hashlib
@@ -61,7 +61,7 @@ BITS = 63  # of a 64-bit word; the last bit is a Gaussian's sign
 _ONE = 2.0**BITS
 _RELATIVE_ERROR = 2.0**-40  # of erfc and of its argument together; tests see less than 2^-44
 _REACH = 9.4  # beyond this many sigmas a tail is below 2^-64: left to the exact path
-_TABLE_SIGMA = 2**18  # above, a table would be larger than its use; every draw is settled exactly
+_TABLE_SIGMA = 2**18  # above this a table does not pay; every draw takes the exact path
 _BLOCK = 1 << 16
 _UNDECIDED = np.iinfo(np.int64).min
 _LARGEST_COUNT = 2**52  # counts must be exact as floats
@@ -98,7 +98,7 @@ class Bits:
     seed: int | None = None
 
     def words(self, size: int, keys: Words | None, purpose: Purpose, position: int = 0) -> Words:
-        """Return ``size`` words of 64 bits; ``position`` counts the words that one draw has used."""
+        """Return ``size`` words of 64 bits; ``position`` counts the words that a draw used before."""
         if self.seed is None:
             return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
         if keys is None or len(keys) != size:
@@ -126,11 +126,11 @@ def _mix(x: Any) -> Any:
     return x ^ (x >> np.uint64(31))
 
 
-mix: Callable[[Any], np.uint64] = kernel(_mix)  # of one word; the function itself takes arrays
+mix: Callable[[Any], np.uint64] = kernel(_mix)  # for one word; ``_mix`` itself takes arrays
 
 
 def mix_keys(above: Words, below: Words | np.uint64) -> Words:
-    """Key of a node from its parent's key and what tells it from its siblings."""
+    """Key of a node, from its parent's key and a number that tells it from its siblings."""
     with np.errstate(over="ignore"):
         mixed = _mix(above ^ _mix(below + np.uint64(0x9E3779B97F4A7C15)))
     return np.asarray(mixed, dtype=np.uint64)
@@ -305,7 +305,7 @@ class ExponentialChoice:
         """Choose a column for each row of ``scores``, shape (n, n_options).
 
         ``weights``, of the same shape, are taken as the exact fractions that they are; the largest of
-        each row must be above 1e-200. None: all alike.
+        each row must be above 1e-200. None: equal weights.
         """
         weights = np.ones(scores.shape) if weights is None else weights
         if not (weights.max(axis=1, initial=0.0) > 1e-200).all():
@@ -386,9 +386,9 @@ class Uniform(NamedTuple):
     length: int
 
     def below(self, p: Any) -> bool | None:
-        """Whether it is below a probability, or None while its bits do not tell.
+        """Whether the number is below a probability, or None while its bits do not decide.
 
-        A comparison counts only when it is clear by 2^-32 of the last bit, far above what mpmath errs.
+        A comparison needs a margin of 2^-32 of the last bit, far above the error of mpmath.
         """
         mp = exact.mp
         edge, slack = p * mp.mpf(2) ** self.length, mp.mpf(2) ** -32
@@ -403,10 +403,10 @@ T = TypeVar("T")
 def settle(
     word: int, more: Callable[[], int], decide: Callable[[Uniform], T | None], precision: int = 128
 ) -> T:
-    """The exact path: what to do with a uniform number, of which ``word`` has the first 63 bits.
+    """The exact path: decide by a uniform number, whose first 63 bits are in ``word``.
 
-    Probabilities are computed with ``precision`` more bits than the number has. Where these do not tell,
-    it gets another 64; each round is needed with chance < 2^-30.
+    Probabilities are computed with ``precision`` more bits than the number has. If its bits do not
+    decide, the number gets another 64; each round is needed with chance < 2^-30.
     """
     u = Uniform(word >> 1, BITS)
     while True:
@@ -423,7 +423,7 @@ def _settle_gaussian(sigma: float, word: int, more: Callable[[], int]) -> int:
 
 
 def _magnitude(sigma: float, u: Uniform) -> int | None:
-    """Smallest x with U >= S(x), or None while U's bits do not tell."""
+    """Smallest x with U >= S(x), or None while U's bits do not decide."""
     mp = exact.mp
     scale = mp.mpf(sigma) * mp.sqrt(2)
 
@@ -434,7 +434,7 @@ def _magnitude(sigma: float, u: Uniform) -> int | None:
         return x < 0 or u.below(tail(x)) is True
 
     first = u.value / 2**u.length
-    # erfc(y) <= exp(-y^2) serves as a guess where the float has run out.
+    # If the float is 0, erfc(y) <= exp(-y^2) gives a first guess.
     guess = float(erfcinv(first)) if first > 0 else math.sqrt(u.length * math.log(2))
     low = high = round(guess * math.sqrt(2) * sigma)
     step = 1

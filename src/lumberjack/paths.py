@@ -168,7 +168,7 @@ def _tuples(paths: list[Any]) -> Iterable[Sequence[Label]]:
 
 
 def plain_label(label: Any) -> Label:
-    """One representative for equal labels, so that which of them came first does not show."""
+    """One representative for equal labels, so that it does not show which of them came first."""
     if isinstance(label, str):
         return str.__str__(label)
     if isinstance(label, int | np.integer | np.bool_):
@@ -200,7 +200,7 @@ def _from_labels(
             flat.append(found)
     codes, depth = np.array(flat, dtype=np.int64), np.array(depths, dtype=np.int64)
     begin = np.cumsum(depth) - depth
-    # Fresh objects: one of the caller's, released as it is, would show which record it came from.
+    # Fresh objects: releasing an object of the caller would show which record it came from.
     labels_by_code: list[Label] = [0, *(_fresh(label) for label in code)]
 
     def column(level: int, rows: Integers) -> Integers:

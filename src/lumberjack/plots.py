@@ -49,15 +49,16 @@ def plot_regions(
     Parameters
     ----------
     model : LumberjackClassifier or LumberjackRegressor
-        A classifier shows its most probable class, the stronger the surer; a regressor its prediction.
+        A classifier shows its most probable class, more strongly if it is surer; a regressor its
+        prediction.
     features : (str, str)
-        Two columns of the domain with numbers: across and up.
+        Two numeric columns of the domain: x and y axis.
     fixed : dict or None
         Values of the other columns; None, or a column left out: the middle of the range, or the first
         category.
     points : (X, y) or None
-        A table and its targets to draw on top. They are drawn as they are: do not publish such a
-        picture of private data.
+        A table and its targets to draw on top, without noise: do not publish such a picture of
+        private data.
     resolution : int
         Points of the grid in each direction.
     ax : matplotlib.axes.Axes or None
@@ -124,7 +125,7 @@ def _class_regions(ax: Any, target: Classes, said: Floats, show: dict[str, Any])
     best, n_classes = said.argmax(axis=2), said.shape[2]
     palette = np.array([to_rgb(_COLOURS[c % len(_COLOURS)]) for c in range(n_classes)])
     sure = (said.max(axis=2) - 1 / n_classes) / max(1 - 1 / n_classes, 1e-9)
-    strength = (0.25 + 0.6 * sure)[..., None]  # even a guess is tinted
+    strength = (0.25 + 0.6 * sure)[..., None]  # even an uncertain class is tinted
     ax.imshow(strength * palette[best] + (1 - strength), **show)
     patches = [
         Patch(color=0.85 * palette[c] + 0.15, label=str(label)) for c, label in enumerate(target.labels)
@@ -156,7 +157,7 @@ def plot_privacy_utility(
     ax: Any = None,
     **settings: Any,
 ) -> Any:
-    """Draw what each epsilon buys, as ``plan`` sees it: how many rows it takes. No data needed.
+    """Draw how many rows each epsilon needs, according to ``plan``. No data needed.
 
     Parameters
     ----------
@@ -208,7 +209,7 @@ def plot_privacy_utility(
 
 
 def plot_importances(model: Fitted, *, most: int = 15, ax: Any = None) -> Any:
-    """Draw how much of what the splits explain each column has, from released values.
+    """Draw the share of each column in what the splits explain, from released values.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Progress of long work: a bar where Rich or tqdm is installed, plain lines otherwise.
+"""Progress of long work: a bar if Rich or tqdm is installed, plain lines otherwise.
 
-In: how many steps there are, and each step as it is done. Out: something to look at. It shows steps,
-which are public, and never anything about the data.
+In: the number of steps, and a call after each step. Out: a bar or lines. They show steps, which are
+public, and never anything about the data.
 """
 
 import importlib
@@ -26,7 +26,7 @@ except ImportError:
         def call_on_fit_task_end(self, **kw: Any) -> None: ...
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands in for scikit-learn's mixin where the version has none."""
+        """Stands in for scikit-learn's mixin if the installed version has none."""
 
         def _init_callback_context(self, **kw: Any) -> _NoContext:
             return _NoContext()
@@ -57,7 +57,7 @@ def _installed(module: str) -> Any:
 
 @contextmanager
 def progress(title: str, unit: str, total: int, verbose: int) -> Iterator[Advance]:
-    """Show how far ``total`` steps are; ``verbose=0`` shows nothing."""
+    """Show how many of ``total`` steps are done; ``verbose=0`` shows nothing."""
     if not verbose:
         yield lambda: None
         return
@@ -92,7 +92,7 @@ class _Announcement(event.Listener):  # type: ignore[misc]
             print(f"[{self.title}] compiling for this machine, once (up to a minute) ...", flush=True)
 
     def on_end(self, event: Any) -> None:
-        """Nothing: one line is enough."""
+        """Do nothing: one line is enough."""
 
 
 @contextmanager

@@ -1,6 +1,7 @@
-"""What a fit releases: public facts, noisy trees and the guarantee. It predicts, and all others read it.
+"""What a fit releases: public facts, noisy trees and the guarantee, and how they predict.
 
-In: what ``training`` returns. Out: predictions, importances. Nothing else of the data is kept anywhere.
+In: what ``training`` returns. Out: predictions, importances. Nothing else about the data is kept
+anywhere.
 """
 
 from collections.abc import Mapping
@@ -49,7 +50,7 @@ class Released:
     domain : Domain
         Columns, with what is public about them.
     columns : tuple of str or None
-        Their order in ``fit``'s table; None where it had no names.
+        Column names in the order of ``fit``'s table; None if it had no names.
     target : Classes or Numbers
     forest : Forest
     calibration : ndarray
@@ -107,7 +108,7 @@ class Released:
         return self.forest.apply(self.encode(X), n_threads)
 
     def say(self) -> list[Floats]:
-        """What each leaf says: adding it up over trees is all that prediction does."""
+        """What each leaf says; prediction adds this up over trees."""
         return self.target.say(self.forest, self.guarantee)
 
     def predict(self, X: Any, n_threads: int = 1) -> Floats:
@@ -131,7 +132,7 @@ class Released:
         return np.asarray(total.sum() / (len(labels) * total))
 
     def leaf_sizes(self) -> Floats | None:
-        """Noisy rows of all leaves; None where leaves release labels only."""
+        """Noisy sizes of all leaves; None if leaves release labels only."""
         return leaf_sizes(self.forest, self.target.holds)
 
     def importances(self) -> dict[str, float]:

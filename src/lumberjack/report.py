@@ -26,8 +26,8 @@ __all__ = [
     "describe",
 ]
 
-# A name in a stranger's file must not steer a terminal, nor turn the text around it: control characters,
-# line separators and what changes the direction of writing are replaced.
+# A name in a stranger's file must not control a terminal or reverse the text around it: control
+# characters, line separators and characters that change the direction of writing are replaced.
 CONTROL = {
     code: "\ufffd"
     for code in (*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
@@ -295,7 +295,7 @@ def _budget(g: Guarantee) -> tuple[Part, ...]:
     for event in g.events:
         name = parts.get(event.kind, leaves)
         prices[name] = prices.get(name, 0.0) + spent(event)
-    # A file may claim no noise or endless noise: then there is nothing to share out.
+    # A file may claim zero or infinite noise: then there is nothing to divide.
     whole = sum(prices.values())
     if not 0 < whole < math.inf:
         return tuple(Part(name, float(i == 0)) for i, name in enumerate(prices))

@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _BINS = 20  # of a probability; one half is an edge, so that the histogram knows what was predicted
-_GRID = 2**12  # errors and targets in steps, as integers have exact noise
+_GRID = 2**12  # steps for errors and targets: noise is exact on integers
 _SUMS = 5  # count, |error|, error^2, target, target^2
 
 
@@ -100,8 +100,8 @@ def regression(truth: Floats, predicted: Floats) -> dict[str, Any]:
 def _histogram(truth: NDArray[Any], proba: Floats, classes: NDArray[Any]) -> Integers:
     """Rows by probability and outcome, shape (_BINS, 2).
 
-    Two classes: the probability of the second one, and whether it came. More: the probability of
-    the predicted class, and whether that was right. Each row is in one cell.
+    Two classes: the probability of the second one, and whether it occurred. More classes: the
+    probability of the predicted class, and whether it was right. Each row is in one cell.
     """
     place = np.searchsorted(classes, truth)
     if len(classes) == 2:
@@ -114,7 +114,7 @@ def _histogram(truth: NDArray[Any], proba: Floats, classes: NDArray[Any]) -> Int
 
 
 def _calibration(cells: Floats) -> dict[str, Any]:
-    """How often what was given a probability came, by probability; from exact or noisy cells."""
+    """Frequency of outcomes by predicted probability, from exact or noisy cells."""
     cells = np.maximum(cells, 0.0)
     size = cells.sum(axis=1)
     middle = (np.arange(_BINS) + 0.5) / _BINS
@@ -173,8 +173,8 @@ def private_regression(
     Formal guarantees
     -----------------
     Truth is clipped to the public bounds, so a row moves the count by 1 and each sum by at most _GRID
-    steps. With noise sqrt(5) as large, and _GRID times that for sums, all five are 1/noise-GDP for a
-    row and r/noise-GDP for the r rows of a person.
+    steps. With noise sqrt(5) times as large, and _GRID times that for sums, all five are 1/noise-GDP for
+    a row and r/noise-GDP for the r rows of a person.
     """
     sums = _sums(truth, predicted, targets)
     bounds = np.array([1, _GRID, _GRID, _GRID, _GRID])

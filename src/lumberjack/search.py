@@ -1,4 +1,4 @@
-"""MarkHeavyHitters (the paper's Algorithm 1): which nodes of a tree are heavy, by few threshold queries.
+"""MarkHeavyHitters (the paper's Algorithm 1): find the heavy nodes of a tree with few threshold queries.
 
 In: levels of nodes with their counts, and a private check of thresholds. Out: a mark for each node.
 """
@@ -115,7 +115,7 @@ def mark_tree(
     answers: NDArray[np.bool_],
     height: int,
 ) -> Marks:
-    """``mark_heavy_hitters`` for one tree whose coins are tossed beforehand, asked for or not.
+    """``mark_heavy_hitters`` for one tree, with all coins tossed beforehand, even those never asked for.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def mark_tree(
     Formal guarantees
     -----------------
     The marks, and so everything released, depend only on the answers of nodes that
-    ``mark_heavy_hitters`` would ask about: that the others were tossed too is never seen.
+    ``mark_heavy_hitters`` would ask about; the answers of all other nodes have no effect.
     """
     by_level = np.argsort(level, kind="stable")
     depth = min(int(level.max()) + 1, height)

@@ -37,7 +37,7 @@ __all__ = [
 
 LEFT, RIGHT = 0, 1
 NO_SPLIT = -1
-_CHANCES = 2  # a side that no child is on
+_CHANCES = 2  # stands for a side in ``child_key``: no child has this key
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _TRIES = 64  # random features tried before all are listed
@@ -71,13 +71,13 @@ class Features(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What the splits above a node have left to tell apart in it, with one entry for each feature.
+    """What the splits above a node leave to be split in it, with one entry for each feature.
 
     Attributes
     ----------
     first, last : ndarray of uint32, shape (n_features,)
-        The cells that the range of a number goes from and to; for categories 0 and how many no ancestor
-        has used. Where first < last, there is room for a split.
+        For numbers, the first and the last cell of the range; for categories, 0 and the number of
+        categories that no ancestor used. Where first < last, there is room for a split.
     """
 
     first: NDArray[np.uint32]
@@ -129,7 +129,7 @@ def interval(cut: int, categorical: bool, missing_left: bool) -> tuple[np.uint32
 
 @kernel
 def root_room(features: Features, room: Room) -> None:
-    """Fill in what can be told apart at the root."""
+    """Fill in the room at the root."""
     for f in range(len(features.sizes)):
         room.first[f] = 0
         room.last[f] = features.sizes[f] if features.categorical[f] else features.sizes[f] - 1
@@ -150,7 +150,7 @@ def narrow(nodes: Any, node: Any, side: Any, features: Features, room: Room) -> 
 
 @kernel
 def chance(key: Any, draw: Any) -> Any:
-    """A number in [0, 1) of a node, one for each ``draw``, that no split drawn from its key shares."""
+    """A node's number in [0, 1) for each ``draw``; splits drawn from its key use other bits."""
     return float(_word(child_key(key, _CHANCES), draw) >> np.uint64(11)) * 2.0**-53
 
 
@@ -179,7 +179,7 @@ def choose_split(nodes: Any, node: Any, features: Features, room: Room) -> Any:
             feature = f
             break
     if feature == NO_SPLIT:
-        # Hardly any feature has room: list those that do, and take one with its chance.
+        # Hardly any feature has room: list those that do, and draw one of them by its chance.
         total = 0.0
         for f in range(n_features):
             if first[f] < last[f]:

@@ -51,7 +51,7 @@ Progress = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Values:
-    """A column as its distinct values, a last None for missing ones, and which one each row has."""
+    """A column as its distinct values (a last None for missing ones), and each row's index in them."""
 
     distinct: list[Any]
     place: NDArray[np.int64]
@@ -97,7 +97,7 @@ class Table:
         """Column names: the schema, and no row."""
         names = list(self._parquet().schema_arrow.names) if self.is_parquet else self._header()
         place: dict[str, int] = {}
-        for i, name in enumerate(names):  # by their places: without a header the names would be data
+        for i, name in enumerate(names):  # by position: without a header the names would be data
             if (first := place.setdefault(name, i)) < i:
                 raise ValueError(f"{self.path}: columns {first + 1} and {i + 1} have the same name")
         return names
@@ -171,7 +171,7 @@ class Table:
         except MemoryError:
             raise
         except OSError as error:
-            if error.errno is None:  # not the system's: Arrow could not make sense of the bytes
+            if error.errno is None:  # not a system error: Arrow could not parse the bytes
                 raise ValueError(f"{self.path} {problem}") from None
             raise OSError(error.errno, error.strerror, str(self.path)) from None
         except (pa.ArrowException, ValueError, OverflowError):
@@ -238,7 +238,7 @@ class Table:
         return f"{self.path}: {problem}" + (f", line {line}" if line else "")
 
     def _find_line(self, numbers: Sequence[str]) -> int | None:
-        """Line of the first row that has another number of fields, or text instead of a number."""
+        """Line of the first row with a wrong number of fields, or with text instead of a number."""
         before = csv.field_size_limit(_BLOCK)  # Python's own limit is lower than Arrow's
         try:
             with self.path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
@@ -409,7 +409,7 @@ def read(
 
 
 def _put(array: NDArray[Any], n: int, part: NDArray[Any]) -> None:
-    """Write behind the first n rows, and make room where there is none: large arrays are not copied."""
+    """Write after the first n rows, growing the array if needed, but without copying large arrays."""
     end = n + len(part)
     if end > len(array):
         _resize(array, end + end // 8)
@@ -421,7 +421,7 @@ def _resize(array: NDArray[Any], n: int) -> None:
 
 
 def label_reader(target: str, known: list[Any] | None, table: Table) -> Reader:
-    """Reads labels: each becomes one of the known ones, or stays what it is for ``settle_labels``."""
+    """Reads labels: each becomes a known one, or stays unchanged for ``settle_labels``."""
     match = Matcher(known or [], text=not table.is_parquet)
 
     def convert(column: Values) -> NDArray[Any]:
@@ -468,7 +468,7 @@ def number_reader(target: str) -> Reader:
 def person_reader(name: str) -> Reader:
     """Reads ids as numbers: one for each person, in the order of appearance.
 
-    What means "missing" anywhere is no id in any file: it would make one person of all who have none.
+    A spelling of "missing" is never an id: it would merge all persons without an id into one.
     """
     seen: dict[Any, int] = {}
 

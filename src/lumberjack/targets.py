@@ -1,7 +1,7 @@
 """What is predicted: classes, or numbers. How a target is encoded, and what a leaf releases about it.
 
-In: targets, and exact sums over the rows of each leaf. Out: integers, and noisy sums, which are all that
-prediction (``voting``) reads.
+In: targets, and exact sums over the rows of each leaf. Out: integers, and noisy sums, the only input
+of prediction (``voting``).
 """
 
 from dataclasses import dataclass
@@ -52,12 +52,12 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-_ROWS = 1 << 18  # rows that vote at a time
+_ROWS = 1 << 18  # rows that vote together
 
 
 @dataclass(frozen=True)
 class Classes:
-    """A label out of a public set.
+    """A label from a public set.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class Classes:
         return release(sums, gaussian, bits, keys)
 
     def say(self, forest: Forest, guarantee: Guarantee) -> list[Floats]:
-        """What each leaf says about the classes: adding it up over trees is all that prediction does."""
+        """What each leaf says about the classes; prediction adds this up over trees."""
         if self.leaf != "counts":
             return list(forest.values)
         noise = guarantee.leaf_noise or 0.0
@@ -107,7 +107,7 @@ class Classes:
         return [log_shares(tree, counts, noise) for tree, counts in each]
 
     def histogram(self, said: Floats, codes: Codes, target: NDArray[np.int32]) -> Integers:
-        """Rows by what trees say on average and by what is true: see ``voting.bin_odds``."""
+        """Rows by the average of what trees say and by true class: see ``voting.bin_odds``."""
         return bin_odds(said, codes, target)
 
     def calibrate(self, released: Floats, guarantee: Guarantee, precision: int) -> Floats:
@@ -124,7 +124,7 @@ class Classes:
 
     @property
     def holds(self) -> Values:
-        """What a leaf's values are."""
+        """What kind of values a leaf holds."""
         return "counts" if self.has_sizes else "labels"
 
     def noise(self, guarantee: Guarantee) -> tuple[float, float]:
@@ -132,7 +132,7 @@ class Classes:
         return (_possible(guarantee.leaf_noise), 0.0) if self.has_sizes else (0.0, 0.0)
 
     def sizes(self, values: Floats) -> Floats:
-        """Rows of each leaf as far as they were released, at least one, shape (n_leaves,)."""
+        """Released size of each leaf, at least 1 (all 1 for labels), shape (n_leaves,)."""
         return np.maximum(values.sum(axis=1), 1.0) if self.has_sizes else np.ones(len(values))
 
     def show(self, values: Floats) -> str:
@@ -148,12 +148,12 @@ class Classes:
 
     @property
     def uncalibrated(self) -> Floats:
-        """Curves that leave chances as they are."""
+        """Curves that leave probabilities unchanged."""
         return unchanged(len(self.labels))
 
     @property
     def has_sizes(self) -> bool:
-        """Whether leaves release how many rows they have, and not just a label."""
+        """Whether leaves release their number of rows, and not just a label."""
         return self.leaf == "counts"
 
     def read(self, pooled: Floats, forest: Forest, curves: Floats) -> Floats:
@@ -164,7 +164,7 @@ class Classes:
         return np.asarray(said / said.sum(axis=1, keepdims=True))
 
     def ties(self, forest: Forest) -> Floats:
-        """Votes that settle a tie: leaf majorities lean towards the frequent class, so for the rare."""
+        """Votes that settle ties in favour of rare classes, as leaf majorities favour frequent ones."""
         prior = np.maximum(self.totals(forest), 1.0)
         tie = (1 - prior / prior.sum()) / max(len(prior) - 1, 1)
         return np.asarray(1e-3 * len(forest.trees) * tie)
@@ -195,7 +195,7 @@ class Numbers:
         """Clip to the bounds and round to the grid: integers from -SUM_BOUND to SUM_BOUND."""
         half = (self.high - self.low) / 2 or 1.0
         place = (np.clip(y, self.low, self.high) - self.centre) / half * SUM_BOUND
-        # Clipped as integers, last of all: the price of a sum rests on this bound.
+        # Clip last, as integers: the price of a sum rests on this bound.
         return np.clip(np.rint(place).astype(np.int32), -SUM_BOUND, SUM_BOUND)
 
     def decode(self, place: Floats) -> Floats:
@@ -233,13 +233,13 @@ class Numbers:
         return (guarantee.leaf_noise or 0.0) / precision, (guarantee.sum_noise or 0.0) / precision
 
     def say(self, forest: Forest, guarantee: Guarantee) -> list[Floats]:
-        """What each leaf says about the number: adding it up over trees is all that prediction does."""
+        """What each leaf says about the number; prediction adds this up over trees."""
         noise = guarantee.leaf_noise or 0.0
         each = zip(forest.trees, forest.values, strict=True)
         return [means(tree, sums, noise) for tree, sums in each]
 
     def histogram(self, said: Floats, codes: Codes, target: NDArray[np.int32]) -> Integers:
-        """Rows and sum of targets by what trees say on average: see ``voting.bin_means``."""
+        """Rows and sum of targets by the average of what trees say: see ``voting.bin_means``."""
         return bin_means(said[:, 0], target)
 
     def calibrate(self, released: Floats, guarantee: Guarantee, precision: int) -> Floats:
@@ -270,12 +270,12 @@ class Numbers:
 
     @property
     def uncalibrated(self) -> Floats:
-        """A line that leaves numbers as they are."""
+        """A line that leaves numbers unchanged."""
         return UNBENT.copy()
 
     @property
     def has_sizes(self) -> bool:
-        """Whether leaves release how many rows they have."""
+        """Whether leaves release their number of rows."""
         return True
 
     def read(self, pooled: Floats, forest: Forest, line: Floats) -> Floats:
@@ -288,12 +288,12 @@ Target = Classes | Numbers
 
 
 def _possible(noise: float | None) -> float:
-    """A file may claim what makes no sense: the verdict on its guarantee will say so."""
+    """The noise in a sane range: a file may claim nonsense, which ``Guarantee.verify`` exposes."""
     return min(max(float(noise or 0), 0.0), 1e100)
 
 
 class Votes(NamedTuple):
-    """A counting object: what a forest says on average about rows, against what is true.
+    """A counting object: what a forest says on average about rows, against their true targets.
 
     Attributes
     ----------
@@ -327,7 +327,7 @@ class LeafSums(NamedTuple):
     ----------
     tree : Growing
     leaves : ndarray of int64, shape (n_leaves,)
-        Nodes that are leaves of the pruned tree; -1: none was made, as it has no rows.
+        Nodes that are leaves of the pruned tree; -1 for a leaf without rows, which has no node.
     target : Classes or Numbers
     """
 

@@ -1,19 +1,19 @@
-"""Exact laziness: which small nodes can be left alone, without changing what comes out?
+"""Exact laziness: small subtrees need not be grown, and the distribution of trees stays the same.
 
-In: the threshold coin and the height. Out: for a subtree of few rows, at random, where in it a query may
-pass; almost always nowhere, and then the subtree need not be grown.
+In: the threshold coin and the height. Out: for a subtree of few rows, a random set of places where a
+query may pass. The set is almost always empty, and then the subtree need not be grown.
 
 How. A node of q rows passes its query with chance p(q), which is tiny for small q. Take a subtree whose
-top has n rows, with levels below it to ask about. Give it a *slot* for each of its rows on each of its
-levels, and make each slot a candidate with chance p^ = max over q <= n of 1 - (1 - p(q))^(1/q),
-independently. A node owns the slots of its rows on its level, so it has a candidate with chance
-1 - (1 - p^)^q >= p(q); accepted with chance p(q) / (1 - (1 - p^)^q), it passes with chance exactly
+top node has n rows. Give it a *slot* for each of its rows on each of its levels with queries, and make
+each slot a candidate with chance p^ = max over q <= n of 1 - (1 - p(q))^(1/q), independently. A node
+owns the slots of its rows on its level, so it has a candidate with chance 1 - (1 - p^)^q >= p(q); if a
+node with a candidate is accepted with chance p(q) / (1 - (1 - p^)^q), it passes with chance exactly
 p(q). Nodes own different slots, so they pass independently. That is the distribution of one coin for
-each node, and the number of candidates of the whole subtree, a binomial that is nearly always 0, is
-drawn before anything in it is grown: what it looks like below its top plays no part in that draw.
+each node. The number of candidates in the whole subtree is binomial and nearly always 0. It does not
+depend on the shape of the subtree below its top node, so it is drawn before anything below is grown.
 
-The draws are exact, like those in ``noise``: p^ is taken as the exact fraction that its float is,
-rounded up, and what 63 bits leave open is settled with mpmath.
+The draws are exact, like those in ``noise``: p^ is rounded up to a float and taken as that float's exact
+value, and draws that 63 bits do not decide are settled with mpmath.
 """
 
 import math
@@ -50,7 +50,7 @@ class Thinning:
     coin : ThresholdCoin
         The threshold queries.
     height : int
-        Number of levels that are asked about.
+        Number of levels with queries.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Thinning:
         self._passes = p
         with np.errstate(divide="ignore"):
             slot = -np.expm1(np.log1p(-p[1:]) / q[1:])
-        # chances[n]: p^ of a subtree of n rows. 1e-300 is above what a float may round to nothing.
+        # chances[n]: p^ of a subtree of n rows. 1e-300 is above any chance that floats may round to 0.
         chances = np.maximum.accumulate(np.concatenate([[0.0], slot])) * _SLACK
         self.chances = np.where(q > coin.cut, np.maximum(chances, 1e-300), 0.0)
         often = self.chances * q * height > _RARE
@@ -82,7 +82,7 @@ class Thinning:
     def draw(
         self, counts: Integers, levels: Integers, bits: Bits, keys: Words | None
     ) -> list[tuple[int, list[int]]]:
-        """Candidates of subtrees that are asleep.
+        """Candidates in sleeping subtrees.
 
         Parameters
         ----------
@@ -96,7 +96,7 @@ class Thinning:
             j * count + i is row i on level j below the top.
         """
         words = bits.words(len(counts), keys, Purpose.CANDIDATE)
-        # At most the sum of the slots' chances; beyond it there are no candidates for certain.
+        # The sum of the slots' chances bounds the chance of any candidate: a larger U has none.
         limit = np.minimum(self.chances[counts] * counts * levels * _SLACK, 1.0) * 2.0**BITS
         maybe = np.flatnonzero((words >> np.uint64(1)) <= limit.astype(np.uint64))
         out = []
@@ -128,7 +128,7 @@ class Thinning:
 
 
 def _bits_below(p: float) -> int:
-    """Bits of precision for 1 - p to keep 128 good ones of p."""
+    """Bits of precision with which 1 - p keeps 128 significant bits of p."""
     return 128 - math.frexp(p)[1]
 
 
@@ -153,7 +153,7 @@ def _binomial(n: int, p: float, word: int, more: Callable[[], int]) -> int:
 
 
 def _distinct(n: int, k: int, more: Callable[[], int]) -> list[int]:
-    """k different numbers below n, every set of them as likely as any other, in order."""
+    """k different numbers below n, sorted; every set of k is equally likely."""
     chosen: set[int] = set()
     while len(chosen) < k:
         word = more()

@@ -1,10 +1,10 @@
-"""The algorithm, once: guided and random splits, pruning by heavy hitters, what the leaves release.
+"""The training algorithm: guided and random splits, pruning by heavy hitters, released leaves.
 
 In: encoded rows, wherever they are (``engines.base.Rows``), and a guarantee with its noise. Out: trees
-and released values. Private sums live here alone, and noise is drawn here, where they meet:
+and released values. Private sums exist in this module alone, and this is where noise is added to them:
 
 1. ``_guide`` lets the exponential mechanism choose the splits of the first levels; ``_expand`` splits
-   at random from there, down to nodes so small that they are left asleep;
+   at random below, and leaves small nodes asleep (not expanded);
 2. ``_wake`` expands the few sleeping nodes below which a threshold query could pass (``thinning``);
 3. ``mark_tree`` is MarkHeavyHitters, with one coin for each node;
 4. ``_release`` keeps Heavy nodes as splits, and their Light children as leaves.
@@ -35,12 +35,12 @@ __all__ = ["Leaves", "Policy", "prune", "train"]
 
 Integers = NDArray[np.int64]
 CALIBRATION = np.uint64(0xCA11B)  # key of the noise of the calibration histogram
-_PRECISION = 2  # which has so much less noise than a leaf
-_SAMPLE = 2**18  # rows that say which nodes are probably large; only speed depends on it
+_PRECISION = 2  # the calibration histogram has 1/2 of a leaf's noise
+_SAMPLE = 2**18  # rows sampled to find the nodes that are probably large; affects speed only
 
 
 class Coin(Protocol):
-    """What ``prune`` asks of a threshold: ``noise.ThresholdCoin``, or a stand-in without noise."""
+    """What ``prune`` needs for threshold queries: ``noise.ThresholdCoin``, or a noiseless stand-in."""
 
     def draw(self, counts: Integers, bits: Bits, keys: Words | None) -> NDArray[np.bool_]:
         """One answer for each count."""
@@ -53,14 +53,14 @@ class Policy:
     Attributes
     ----------
     height : int
-        Nodes on this level are not split, nor asked about.
+        Nodes on this level are neither split nor queried.
     coin : Coin
         The threshold queries.
     bits : Bits
     guide : Guide or None
         Chooses the splits of the first levels. None: all splits are random.
     thinning : Thinning or None
-        Leaves small nodes asleep, with the same distribution of trees. None expands every node.
+        Leaves small nodes asleep, without changing the distribution of trees. None expands every node.
     """
 
     height: int
@@ -83,11 +83,11 @@ class Leaves(NamedTuple):
     keys : ndarray of uint64, shape (n_leaves,)
         For seeded noise.
     nodes : ndarray of int64, shape (n_leaves,)
-        Their nodes in the tree as it was grown; -1: none was made, as it has no rows.
+        Their nodes in the grown tree; -1 for a leaf without rows, which has no node.
     grown : Growing
-        That tree: private, and never kept.
+        The grown tree: private, and never kept.
     work : Work
-        What it cost.
+        The cost of growing it.
     """
 
     keys: Words
@@ -115,9 +115,9 @@ def train(
 
     Formal guarantees
     -----------------
-    Both are what ``guarantee`` prices: for each tree what ``prune`` and ``target.release`` state, and a
-    histogram of cells of which a record is in one, with half the noise of a leaf's: the price of four
-    more trees' leaves (``guarantee.calibration_counts``).
+    Both are priced by ``guarantee``: for each tree, what ``prune`` and ``target.release`` state; then a
+    histogram in which a record is in one cell, with half the noise of a leaf, which costs as much as the
+    leaves of four more trees (``guarantee.calibration_counts``).
     """
     forest = _grow_forest(rows, features, target, guarantee, bits, n_threads, advance)
     if not (guarantee.guided_levels and target.has_sizes):
@@ -163,7 +163,7 @@ def _grow_forest(
             grown.append(future.result())
             advance()
     finally:
-        # After an error or Ctrl-C: no tree is begun any more, and those in work end soon.
+        # After an error or Ctrl-C: start no more trees, and end the running ones soon.
         stop[0] = True
         threads.shutdown(cancel_futures=True)
     return Forest(tuple(t for t, _ in grown), tuple(v for _, v in grown), features.categorical)
@@ -182,23 +182,23 @@ def prune(
     Parameters
     ----------
     n_rows : int
-        How many rows there are.
+        Number of rows.
     stop : ndarray of bool, shape (1,), or None
-        Set from another thread, it ends the work soon; the result is then of no use.
+        Set from another thread to end the work soon; the result is then unusable.
 
     Returns
     -------
     tree : Tree
-        Split nodes and leaves; a Light root, or one that cannot be split, is the one leaf.
+        Split nodes and leaves; a Light root, or one that cannot be split, is the only leaf.
     leaves : Leaves
 
     Formal guarantees
     -----------------
     ``tree`` depends on the rows only through the guide, the coin and the thinning of ``policy``. The
-    answers of the last two together are distributed as one coin for each node, seen only where
-    MarkHeavyHitters asks; each row is in at most 1 + floor(log2 height) of the counts asked about. Every
-    node on a guided level chooses, with no regard to how many rows it has: of nodes that are not made,
-    or stay asleep, the choice is never seen and so is not drawn.
+    answers of the coin and the thinning together are distributed as one coin for each node, seen only
+    where MarkHeavyHitters asks; each row is in at most 1 + floor(log2 height) of the queried counts.
+    Every node on a guided level chooses, whatever its number of rows. The choices of nodes that are not
+    made, or stay asleep, are never seen, so they are not drawn.
     """
     limits = Limits(policy.height, policy.small, np.zeros(1, np.bool_) if stop is None else stop)
     grown = _guide(rows, Growing(features, plant(root_key, n_rows), 1), policy, limits)
@@ -214,7 +214,7 @@ def prune(
         grown, answers = _wake(rows, grown, policy, policy.thinning, answers)
     marks = mark_tree(grown.nodes.level[: grown.size], grown.nodes.up, answers, policy.height)
     *arrays, leaf_keys, leaves = _release(grown.nodes, marks)
-    tree = Tree(*map(np.copy, arrays))  # a slice would keep private work buffers behind it
+    tree = Tree(*map(np.copy, arrays))  # copies: slices would keep the private work buffers alive
     work = work._replace(nodes=grown.size)
     return tree, Leaves(leaf_keys, leaves, grown, work)
 
@@ -242,7 +242,7 @@ def _guide(rows: Rows, tree: Growing, policy: Policy, limits: Limits) -> Growing
 
 
 def _split(tree: Growing, node: int, choice: Choice) -> Growing:
-    """Give a node the split that was chosen."""
+    """Apply the chosen split to a node."""
     nodes = tree.nodes
     nodes.feature[node], nodes.cut[node] = choice.feature, choice.cut
     nodes.missing_left[node] = choice.missing_left
@@ -251,10 +251,10 @@ def _split(tree: Growing, node: int, choice: Choice) -> Growing:
 
 
 def _expand(rows: Rows, tree: Growing, waiting: Integers, limits: Limits) -> tuple[Growing, Work]:
-    """Split waiting nodes at random, and below them all that ``limits`` allow.
+    """Split waiting nodes at random, and all nodes below them that ``limits`` allow.
 
-    Where rows are in many blocks, a sample says which nodes are probably large, and one pass over all
-    rows counts them, until no large node is left to split.
+    If rows are in many blocks, a sample shows which nodes are probably large, and one pass over all rows
+    counts these nodes. This repeats until no large node is left to split.
     """
     work, sample = Work(0, 0, 0, 0), rows.sample(_SAMPLE)
     while len(waiting) and not limits.stop[0]:
@@ -299,7 +299,7 @@ def _wake_one(
     (top, slots), thinning, most = drawn, policy.thinning, len(block)
     assert thinning is not None
     order = np.arange(most, dtype=np.int32)
-    # By their codes: which rows are candidates must not depend on the order of the table.
+    # Sorted by codes, because the choice of candidates must not depend on the order of the table.
     by_code = np.lexsort(block.codes.T[::-1])
     level = int(tree.nodes.level[top])
     pending = [(top, [(level + slot // most, int(by_code[slot % most])) for slot in slots])]
@@ -324,7 +324,7 @@ def _wake_one(
 def _split_alone(
     table: Table, target: NDArray[np.int32], tree: Growing, policy: Policy, node: int
 ) -> Growing:
-    """Split one node of few rows: where its guide says, or at random if it has none."""
+    """Split one node of few rows: by the guide on a guided level, or else at random."""
     guide, nodes = policy.guide, tree.nodes
     level, n_rows = int(nodes.level[node]), int(nodes.n_rows[node])
     if guide is not None and level < guide.levels:
@@ -346,7 +346,7 @@ def _split_alone(
 def _release(nodes: Nodes, marks: Any) -> Any:
     """The pruned tree, level by level: Heavy nodes with their splits, and a leaf where a branch ends.
 
-    Also the keys of the leaves, and the node whose rows each leaf has (-1: none was made, no rows).
+    Also the keys of the leaves, and the grown node of each leaf (-1 for a leaf without rows).
     """
     size = len(marks)
     child = np.full((size, 2), -1, dtype=np.int64)

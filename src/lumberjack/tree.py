@@ -20,7 +20,7 @@ __all__ = ["LEAF", "Forest", "Tree", "end_path", "lay_path", "walk"]
 LEAF = -1
 _ROWS = 1 << 14  # rows that one thread takes at a time
 _BATCH = 256  # rows that walk together
-_STRIDE = 8  # levels between two looks at which rows have arrived
+_STRIDE = 8  # levels between two checks for rows that have arrived
 
 Floats = NDArray[np.float64]
 Leaf = NDArray[np.int32]
@@ -38,7 +38,7 @@ class Tree:
     missing_left : ndarray of bool, shape (n_nodes,)
         Which way missing numbers go.
     left : ndarray of shape (n_nodes,)
-        The left child; the right one comes next. A leaf has its own number here.
+        The left child; the right one comes next. For a leaf: its leaf number.
     """
 
     feature: NDArray[np.int32]
@@ -92,7 +92,7 @@ class Forest:
         return out
 
     def pool(self, values: Sequence[Floats], codes: Codes, n_threads: int = 1) -> Floats:
-        """Add up what the leaves of each row say, shape (n_rows, n_values).
+        """Add up over trees what the leaf of each row says, shape (n_rows, n_values).
 
         ``values``, each of shape (n_leaves, n_values), is what the leaves of each tree say.
         """
@@ -158,7 +158,7 @@ def walk(codes: Any, rows: Any, paths: Any, out: Any) -> None:
         Receives the node in which each row ends.
 
     A batch of rows is copied, so that they are next to each other in the cache, and walks one level at
-    a time: steps of different rows do not wait for each other. Every few levels those that have arrived
+    a time: steps of different rows do not wait for each other. Every few levels, rows that have arrived
     drop out.
     """
     n_features = np.uint32(codes.shape[1])

@@ -1,20 +1,21 @@
 """How trees vote: from what leaves released to one prediction.
 
-In: released leaf values, and for calibration a noisy histogram. Out: what each leaf says, so that adding
-up over trees is all that prediction does, and how the sum is read.
+In: released leaf values, and for calibration a noisy histogram. Out: what each leaf says, which
+prediction adds up over trees, and how the sum is read.
 
-**Leaves.** A small leaf is mostly noise, its parent less so. So each node's class shares (or its mean)
-are drawn towards its parent's, with the weight of as many rows as half the standard deviation of the
-noise, from the root down; sizes of inner nodes are sums over their leaves.
+**Leaves.** A small leaf is mostly noise, its parent less so. So, from the root down, the class shares
+(or the mean) of each node are shrunk towards its parent's. The parent weighs as many rows as half the
+standard deviation of the noise. Sizes of inner nodes are sums over their leaves.
 
-**Trees** agree by the geometric mean of their shares, which listens to a tree that is sure; shares are
-raised by 0.02 first, so that none has a veto. Means of numbers are averaged.
+**Trees** are combined by the geometric mean of their shares, which gives confident trees more influence;
+0.02 is added to each share first, so that no tree has a veto. Means of numbers are averaged.
 
-**Calibration.** An average of noisy trees is too timid: chances come out too close to the middle. A
-guided forest therefore counts its own rows once more, by what the forest says about them and by what is
-true, and releases that histogram with half the noise of a leaf: the one part here that has a price. A
-curve fitted to it puts chances right: for classes the beta calibration of Kull et al. (2017), whose log
-odds are a log p - b log(1 - p) + c, one for each class; for numbers a line.
+**Calibration.** An average of noisy trees is underconfident: its probabilities are too close to the
+middle. A guided forest therefore counts its own rows once more, by what the forest says about them and
+by their true target, and releases that histogram with half the noise of a leaf: the only part here that
+has a price. A curve fitted to the histogram corrects the probabilities: for classes, the beta
+calibration of Kull et al. (2017), with log odds a log p - b log(1 - p) + c, one curve for each class;
+for numbers, a line.
 """
 
 import math
@@ -52,20 +53,20 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 BINS = 16
-UNCHANGED = np.array([1.0, 1.0, 0.0])  # a curve that leaves chances as they are
-UNBENT = np.array([1.0, 0.0])  # a line that leaves numbers as they are
+UNCHANGED = np.array([1.0, 1.0, 0.0])  # a curve that leaves probabilities unchanged
+UNBENT = np.array([1.0, 0.0])  # a line that leaves numbers unchanged
 CURVE_BOUNDS = [(0.25, 4.0), (0.25, 4.0), (-2.0, 2.0)]
 LINE_BOUNDS = [(0.25, 4.0), (-1.0, 1.0)]
-_PULL = 0.5  # rows, per standard deviation of the noise, that a parent weighs
+_PULL = 0.5  # weight of a parent, in rows per standard deviation of the noise
 _RAISE = 0.02
-_REACH = 4.0  # log odds of raised shares end here: log(1.02 / 0.02) = 3.93
-_SPREAD = 3.0  # how far noise alone may take a curve from leaving things as they are
-_CLEAR = 3.0  # standard deviations of noise from which a bin is not empty
+_REACH = 4.0  # bound on the log odds of raised shares: log(1.02 / 0.02) = 3.93
+_SPREAD = 3.0  # how far noise alone may take a curve from ``UNCHANGED``
+_CLEAR = 3.0  # a bin counts as filled from this many standard deviations of noise on
 _CENTRES = np.linspace(1 / BINS - 1, 1 - 1 / BINS, BINS)  # of bins over [-1, 1]
 
 
 def unchanged(n_classes: int) -> Floats:
-    """Curves for so many classes that leave chances as they are; two classes share one."""
+    """Curves that leave probabilities unchanged, one per class; two classes share one."""
     return np.tile(UNCHANGED, (1 if n_classes == 2 else n_classes, 1))
 
 
@@ -87,7 +88,7 @@ def means(tree: Tree, sums: Floats, noise: float) -> Floats:
 
 @kernel
 def _shares(feature: Any, left: Any, share: Any, n_leaves: Any, weight: Any) -> Any:
-    """Class shares of each leaf, drawn towards its parent's; ``share`` has counts of nodes at first."""
+    """Class shares of each leaf, shrunk towards its parent's; ``share`` holds node counts on entry."""
     n_classes = share.shape[1]
     out = np.empty((n_leaves, n_classes))
     _draw_to(share[0], np.full(n_classes, 1.0 / n_classes), weight)
@@ -102,7 +103,7 @@ def _shares(feature: Any, left: Any, share: Any, n_leaves: Any, weight: Any) -> 
 
 @kernel
 def _draw_to(counts: Any, prior: Any, weight: Any) -> None:
-    """Replace counts by shares, with so many rows of ``prior`` among them."""
+    """Replace counts by shares, after adding ``weight`` rows with the shares of ``prior``."""
     total = weight
     for c in range(len(counts)):
         counts[c] = max(counts[c], 0.0)
@@ -113,11 +114,11 @@ def _draw_to(counts: Any, prior: Any, weight: Any) -> None:
 
 @kernel
 def _means(feature: Any, left: Any, sums: Any, n_leaves: Any, weight: Any, bound: Any) -> Any:
-    """Mean of each leaf, each node's drawn towards its parent's; ``sums`` has (count, sum) of nodes."""
+    """Mean of each leaf, shrunk towards its parent's; ``sums`` has (count, sum) of nodes."""
     out = np.empty((n_leaves, 1))
     mean = np.zeros(len(feature))
     for node in range(len(feature)):
-        # The root leans to 0, children to their parent, which has left its mean here.
+        # ``mean[node]`` holds the parent's mean (0 at the root): shrink towards it.
         count = max(sums[node, 0], 0.0) + weight
         mean[node] = (sums[node, 1] + weight * mean[node]) / count if count > 0 else mean[node]
         mean[node] = min(max(mean[node], -bound), bound)
@@ -137,7 +138,7 @@ def log_odds(said: Floats) -> Floats:
 
 def read_odds(said: Floats, curves: Floats) -> Floats:
     """Class probabilities from mean log shares and the curve of each class, shape (n_curves, 3)."""
-    if said.shape[1] == 2:  # two classes have one curve between them
+    if said.shape[1] == 2:  # two classes share one curve
         odds = _bend(said[:, 1] - said[:, 0], curves[0])
         return np.column_stack([expit(-odds), expit(odds)])
     chance = np.column_stack([expit(_bend(x, c)) for x, c in zip(log_odds(said).T, curves, strict=True)])
@@ -189,7 +190,7 @@ def bin_means(said: Floats, target: NDArray[np.int32]) -> Integers:
 
 
 def _bin(x: Floats) -> Integers:
-    """The bin of each number, those beyond [-1, 1] at the ends."""
+    """The bin of each number; numbers beyond [-1, 1] go to the end bins."""
     return np.clip(np.floor((x + 1) * (BINS / 2)), 0, BINS - 1).astype(np.int64)
 
 
@@ -207,16 +208,16 @@ def _hash(codes: Any, n: Any) -> Any:
 def calibrate_odds(histogram: Floats, noise: float) -> Floats:
     """The curve of each class, shape (n_curves, 3), from a noisy ``bin_odds``.
 
-    The most likely one, with a pull to ``UNCHANGED`` that is as strong as the noise, so that little
-    changes where the noise is all there is. Bins that noise alone could fill are left out. A small count
-    in the others is replaced by what it may have been: no class is ruled out because of noise.
+    The maximum of a likelihood with a penalty that pulls towards ``UNCHANGED``, as strong as the noise:
+    little changes if there is nothing but noise. Bins that noise alone could fill are left out. Counts
+    in the other bins are replaced by their posterior means, so that noise rules out no class.
     """
     centres: Floats = _CENTRES * _REACH
     expected = _expected(histogram, noise)
 
     def fit(noisy: Floats, counts: Floats) -> Floats:
         clear = noisy.sum(axis=1) > _CLEAR * math.sqrt(2) * noise
-        if not clear.any():  # of many classes most are rare
+        if not clear.any():  # with many classes, most are rare
             return UNCHANGED
         odds, false, true = centres[clear], counts[clear, 0], counts[clear, 1]
         x = _parts(odds)

@@ -281,11 +281,11 @@ def test_several_ranges_between_real_strategies_and_the_largest_range():
 
 
 def two_outcomes(c, steps, eta, interval):
-    """Their distribution of a choice with t = c eta/steps; the losses are multiples of interval."""
+    """dp-accounting's distribution of a choice with t = c eta/steps; losses: multiples of interval."""
     t = c * eta / steps
     up = first_is_up(t, eta)
     upper = {"up": math.log(up), "down": math.log1p(-up)}
-    nudge = 1e-9 * interval  # they round losses down to multiples of interval: not below these
+    nudge = 1e-9 * interval  # losses t and t - eta must not be rounded down to the next multiple
     lower = {"up": upper["up"] - t - nudge, "down": upper["down"] - t + eta - nudge}
     return pld.from_two_probability_mass_functions(
         lower, upper, pessimistic_estimate=False, value_discretization_interval=interval
@@ -370,7 +370,7 @@ def test_random_adaptive_algorithms_stay_below():
                 assert exact <= bound * (1 + 1e-12)
                 if bound > 1e-12:
                     closest = max(closest, exact / bound)
-    assert closest > 0.7  # the bound is not idle
+    assert closest > 0.7  # the bound is not vacuous
 
 
 def test_two_options_reach_the_bound():

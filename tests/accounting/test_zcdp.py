@@ -92,7 +92,7 @@ def test_exponential_mechanism_divergence_is_below_its_price(exponent):
                     )
                     worst = max(worst, d / alpha)
     assert worst <= exponential_rho(exponent)
-    assert worst > exponential_rho(exponent) / 4  # the price is not idle
+    assert worst > exponential_rho(exponent) / 4  # the price is not vacuous
 
 
 def _softmax(scores):

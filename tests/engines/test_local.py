@@ -83,7 +83,7 @@ def test_without_noise_the_splits_are_just_the_nodes_above_the_threshold(height,
         (1500, 30, 0),
         (1500, 40, 60),
         (1500, 150, 30),
-        (2048, 40, 30),  # the most that go through a block all at once
+        (2048, 40, 30),  # the largest number that goes through a block at once
         (2049, 40, 30),
         (30_000, 40, 100),
     ],
@@ -156,7 +156,7 @@ def test_what_a_tree_costs():
 @pytest.mark.parametrize("n", [1500, 2049, 20_000])
 @pytest.mark.parametrize("small", [1, 40, 300, 900])
 def test_costs_are_counted_right(n, small):
-    """A row takes a step at every split of its way, and is compared with all of these at least."""
+    """A row takes a step at every split on its path, and is compared with these splits at least."""
     codes, features = rows(n, 4), Features.of(DOMAIN)
     root, order = np.zeros(1, dtype=np.int64), np.arange(n, dtype=np.int32)
     never = np.zeros(1, dtype=np.bool_)
@@ -179,7 +179,7 @@ def test_cost_does_not_grow_with_depth():
 
 @pytest.mark.parametrize("size", ["default", "all asleep"])
 def test_seeded_noise_does_not_see_the_order_of_rows(size):
-    """Also where small nodes are asleep, and their candidates are given to rows."""
+    """Also with sleeping small nodes, whose candidates are assigned to rows."""
     codes = rows(1500, 3)
     coin = ThresholdCoin(20.0, 60.0, cut=0, largest=1500)
     thinning = Thinning(coin, 20)

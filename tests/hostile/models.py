@@ -236,7 +236,7 @@ RAW = [flip, overwrite, cut, remove, repeat, append, splice]
 
 
 def mutate(data, rng):
-    """A mutant, and whether its digest was left wrong."""
+    """A mutant, and whether its digest is still wrong."""
     if rng.random() < 0.5:
         return rng.choice([meddle, meddle, meddle, graft, graft, lie, lie, contradict])(data, rng), False
     mutant = rng.choice(RAW)(data, rng)
@@ -312,7 +312,7 @@ def attack(data, path):
 
 
 def fuzz(rounds, seed, report=None):
-    """Attack with so many mutants; returns how often each reason was given."""
+    """Attack with a number of mutants; returns how often each reason was given."""
     rng = random.Random(seed)
     originals = [path.read_bytes() for path in BASES]
     reasons = Counter()

@@ -58,7 +58,7 @@ def counted(monkeypatch):
 
 @contextmanager
 def alarm(seconds):
-    """For what no count sees: ends the process when it hangs."""
+    """A guard for what the counts miss: end the process if it hangs."""
     signal.alarm(seconds)
     try:
         yield
@@ -167,7 +167,7 @@ def test_a_paper_record_with_flat_curves_is_never_priced_below_the_maximum(monke
 
 
 def test_calibrated_noise_never_reaches_the_limits(monkeypatch):
-    """So what was promised before there were limits is verified to the last digit."""
+    """Promises from before there were limits are thus verified to the last digit."""
     for epsilon, delta, trees in product((0.01, 1.0, 20.0), (1e-12, 1e-6, 9e-3), (5, 10**4, 10**8)):
         monkeypatch.undo()
         promise = plan(epsilon, delta, trees, accounting="paper")

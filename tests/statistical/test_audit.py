@@ -24,7 +24,7 @@ HEIGHT = 3
 
 
 def outputs(rows, promise, seed):
-    """Which nodes came out heavy in each of RUNS runs, as one number a run."""
+    """Which nodes came out heavy in each of RUNS runs, as one number per run."""
     rows = np.asarray(rows, dtype=np.int64).reshape(-1, HEIGHT - 1)
     # Each run is a tree of its own: its number is the first label, so its root counts all rows.
     paths = np.column_stack([np.repeat(np.arange(RUNS), len(rows)), np.tile(rows, (RUNS, 1))])
@@ -84,7 +84,7 @@ def worst(method, lower_threshold_by=0.0):
 def test_no_event_tells_neighbours_apart_better_than_promised(method):
     low, high = worst(method)
     assert low <= DELTA
-    assert high > DELTA / 10  # the attack sees something: it is not idle
+    assert high > DELTA / 10  # the attack is not vacuous: it sees something
 
 
 @pytest.mark.parametrize("method", ["sparse", "two-sided", "top-down"])

@@ -41,7 +41,7 @@ Floats = NDArray[np.float64]
 _SLACK = 1e-10  # relative; rounding errors were below 1e-13 against extended precision
 _TAIL = 30.0  # the grid ends where U is below e^-30 of delta
 _WORK = 2.4e6  # cells per evaluation, about 20 ms
-_MOST_CELLS = 2.5e7  # beyond, zCDP prices the choices: a claim must not keep an auditor busy
+_MOST_CELLS = 2.5e7  # beyond, zCDP prices the choices: no claim may keep an auditor busy
 _MOST_CHOICES = 4000  # beyond, and for eta > _LARGEST_ETA, zCDP prices the choices
 _SMALLEST_ETA, _LARGEST_ETA = 1e-100, 50.0
 
@@ -149,7 +149,7 @@ def _grid(groups: Sequence[tuple[int, float]]) -> tuple[float, list[int]]:
         return max(eta / r for (_, eta), r in zip(groups, steps, strict=True)), steps
 
     def weight(grid: tuple[float, list[int]]) -> float:
-        # Of mu^2 in choices. Chords over r steps inflate it by about the part 1/(2 r^2).
+        # The choices' part of mu^2. Chords over r steps inflate it by about the part 1/(2 r^2).
         h, steps = grid
         return h * h * sum(n * (r * r + 0.5) for (n, _), r in zip(groups, steps, strict=True))
 
@@ -158,7 +158,7 @@ def _grid(groups: Sequence[tuple[int, float]]) -> tuple[float, list[int]]:
 
 
 def _resolution(choices: float) -> int:
-    """Grid steps per eta, even, for so many choices of one range."""
+    """Grid steps per eta, an even number, for this number of choices of one range."""
     reach = min(choices, 4.5 * math.sqrt(choices))
     return 2 * round(min(max(math.sqrt(_WORK / (choices * reach)), 4.0), 64.0) / 2)
 

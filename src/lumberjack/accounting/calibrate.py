@@ -59,10 +59,11 @@ def calibrate(
 ) -> Calibration:
     """Smallest tau = Delta + rows_per_person under the joint bound.
 
-    The budget is a total: mu^2, of which N choices that are eta-bounded-range weigh N eta^2/4, what zCDP
-    takes for their mu^2. ``leaf_share`` of it goes to k noisy counts per record, ``choice_share`` to the
-    choices (nothing where there are none), and the rest to the m threshold queries. One scalar search:
-    what the total leaves of delta pays for the cut-off. ``score_range`` is explained in ``Choices``.
+    The budget is a total: mu^2, in which N choices that are eta-bounded-range weigh N eta^2/4, as in
+    zCDP. ``leaf_share`` of it goes to k noisy counts per record, ``choice_share`` to the choices
+    (nothing where there are none), and the rest to the m threshold queries. One scalar search:
+    the part of delta that the total does not use pays for the cut-off. ``score_range`` is explained in
+    ``Choices``.
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     check_count("m", m)
@@ -95,8 +96,8 @@ def calibrate(
         mu = math.sqrt(1 - choice_share) * total
         return bounded_range_delta(epsilon, mu, (choices, width * total))
 
-    # The curve of choices has no inverse: with them the search is over the logarithm of the total,
-    # without them over the logarithm of the cut-off's part of delta.
+    # The curve of choices has no inverse. With choices, the search is over the logarithm of the total;
+    # without, over the logarithm of the cut-off's part of delta.
     def solve(x: float) -> Calibration:
         if choices:
             return share_out(math.exp(x), goal - price(math.exp(x)))

@@ -1,8 +1,8 @@
 """What is paid for: threshold queries, choices and noisy sums, and the joint bound on a list of them.
 
 In: events, as numbers. Out: numbers. An event says what one record takes part in, at most, on every
-transcript. Nothing is checked when an event is made, as a record may claim anything; the bounds refuse
-what makes no sense with a ValueError or TypeError.
+transcript. Events are not checked when they are made, as a stored guarantee may claim anything; the
+bounds refuse nonsense with a ValueError or TypeError.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ __all__ = [
     "zcdp_events_delta",
 ]
 
-MOST_EVENTS = 1000  # of one list: a claim must not keep an auditor busy
+MOST_EVENTS = 1000  # in one list: no claim may keep an auditor busy
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ThresholdQueries:
     Attributes
     ----------
     count : int
-        m: such queries that one record is in.
+        m: queries of this kind that one record is in.
     noise : float
         sigma.
     cutoff : float or None
@@ -69,7 +69,7 @@ class Choices:
     Attributes
     ----------
     count : int
-        N: such choices that one record takes part in.
+        N: choices of this kind that one record takes part in.
     exponent : float
         lambda.
     score_range : float
@@ -96,7 +96,7 @@ class NoisySums:
     Attributes
     ----------
     count : int
-        Such sums that one record is in.
+        Sums of this kind that one record is in.
     noise : float
         Standard deviation.
     reach : int
@@ -119,7 +119,7 @@ Event = ThresholdQueries | Choices | NoisySums
 
 
 def joint_delta(epsilon: float, events: Sequence[Event], rows_per_person: int = 1) -> float:
-    """Delta of a list of priced events, adaptively asked: the joint bound.
+    """Delta of a list of priced events that are asked adaptively: the joint bound.
 
         delta = E U(e^(epsilon - Z)) + 1 - prod Phi(Delta_i/sigma_i)^m_i,    Z ~ N(mu^2/2, mu^2),
         mu^2 = sum m_i/sigma_i^2 + sum count_j (reach_j/noise_j)^2
@@ -134,7 +134,7 @@ def joint_delta(epsilon: float, events: Sequence[Event], rows_per_person: int = 
     events : sequence of ThresholdQueries, Choices and NoisySums
         Choices are listed in the public order in which they are asked.
     rows_per_person : int
-        r, the most rows that one unit of privacy owns.
+        r, the maximum number of rows per unit of privacy.
 
     Returns
     -------
@@ -201,7 +201,7 @@ def cutoffs_delta(events: Sequence[Event], rows_per_person: int = 1) -> float:
 
 
 def spent(event: Event) -> float:
-    """What an event takes of mu^2. N choices of range eta weigh N eta^2/4: half of it is their rho."""
+    """Share of an event in mu^2. N choices of range eta weigh N eta^2/4, which is twice their rho."""
     if isinstance(event, Choices):
         eta = _range(event)
         return event.count * eta * eta / 4

@@ -33,7 +33,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-_MOST_BLOCKS = 2048  # that Theorem 1 halves at a time; calibrated noise needs fewer than 100
+_MOST_BLOCKS = 2048  # of j's that Theorem 1 halves at a time; calibrated noise needs fewer than 100
 
 
 def queries_per_tree(height: int) -> int:

@@ -57,7 +57,7 @@ def _codes(low: int, high: int) -> Any:
 
 
 # 0 is folktables' mark of "not applicable" (a blank in the archives). What the paper counts as
-# categorical is so here; codes with an order or with very many values are numbers, as there.
+# categorical is categorical here; codes with an order or with very many values are numbers, as there.
 _ACS = {
     "AGEP": (0, 99),
     "ANC": _codes(1, 4),

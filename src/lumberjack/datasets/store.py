@@ -48,7 +48,7 @@ ATTEMPTS = 3
 PAUSE = 1.0  # seconds before the second attempt; doubles
 _CHUNK = 1 << 16
 
-# What an attempt may fail with and the next one may not.
+# Errors after which another attempt may succeed.
 _PASSING = (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError)
 
 
@@ -250,7 +250,7 @@ def read_arff(text: str) -> Any:
 
 
 def read_zipped_csv(path: Path, wanted: Iterable[str]) -> Any:
-    """Those of the ``wanted`` columns that the one CSV file of an archive has."""
+    """The ``wanted`` columns, as far as the only CSV file of an archive has them."""
     pandas = pandas_with_parquet()
     wanted = set(wanted)
     try:
@@ -268,7 +268,7 @@ def read_zipped_csv(path: Path, wanted: Iterable[str]) -> Any:
 
 
 def pandas_with_parquet() -> Any:
-    """pandas, which parquet files need pyarrow for; both are optional."""
+    """pandas with pyarrow, which it needs for Parquet files; both are optional."""
     if not all(importlib.util.find_spec(name) for name in ("pandas", "pyarrow")):
         raise ImportError("reading data sets needs pandas and pyarrow: install the extra 'data'")
     import pandas

@@ -1,1 +1,1 @@
-"""Where counts are added up: an engine sees rows and noise, never a budget."""
+"""Where counts are added up: an engine sees rows, never noise or a budget."""

@@ -27,10 +27,10 @@ class Block:
     ----------
     codes : ndarray of uint32, shape (n_rows, n_features)
     target : ndarray of int32, shape (n_rows,)
-        What is to be predicted, encoded (``targets``).
+        The encoded target (``targets``).
     """
 
-    is_all = False  # whether an engine has no other rows
+    is_all = False  # whether these are all rows of the engine
 
     def __init__(self, codes: Codes, target: NDArray[np.int32]) -> None:
         self.codes, self.target = codes, target
@@ -39,15 +39,15 @@ class Block:
         return len(self.codes)
 
     def sort(self, tree: Growing) -> Segments:
-        """Which of the rows are in which node."""
+        """Which rows are in which node."""
         where, count = sort_rows(self.codes, tree.features, tree.nodes, tree.size)
         start = starts(tree.nodes, count)
         return Segments(np.argsort(start[where], kind="stable").astype(np.int32), start, count)
 
     def grow(self, tree: Growing, waiting: NDArray[Any], limits: Limits) -> tuple[Growing, Work]:
-        """Split waiting nodes, and below them what is probably large among all rows.
+        """Split waiting nodes, and the nodes below them that are probably large among all rows.
 
-        ``tree`` keeps the counts of all rows; those of new nodes are about this block, and a guess.
+        ``tree`` keeps its counts of all rows; counts of new nodes cover this block only: estimates.
         """
         found, share = self.sort(tree), len(self) / int(tree.nodes.n_rows[0])
         own = tree.nodes._replace(start=found.start, n_rows=found.n_rows)
@@ -58,7 +58,7 @@ class Block:
         return Growing(tree.features, nodes, size), Work(size - tree.size, 0, 0, 0)
 
     def take(self, tree: Growing, nodes: Sequence[int]) -> list["Block"]:
-        """The rows of each of some nodes."""
+        """The rows of each given node."""
         found = self.sort(tree)
         rows = [found.order[found.start[i] : found.start[i] + found.n_rows[i]] for i in nodes]
         return [Block(self.codes[r], self.target[r]) for r in rows]
@@ -75,21 +75,21 @@ class Rows(Protocol):
     """Encoded rows, wherever they are."""
 
     def total(self, count: Count) -> Arrays:
-        """Add up over blocks what a counting object returns for each."""
+        """Add up the results of a counting object over all blocks."""
 
     def pick(self, tree: Growing, nodes: Sequence[int]) -> list[Block]:
-        """The few rows of each of some nodes, in any order."""
+        """The rows of each given node (each has few), in any order."""
 
     def sample(self, most: int) -> Block:
-        """Some rows, for speed only: at most so many, or all of them where they are in one block."""
+        """Some rows, for speed only: at most ``most``, or all rows if they are in one block."""
 
     def forget(self, tree: Growing) -> None:
-        """A tree is done: nothing that was kept about it is needed any more."""
+        """Drop whatever was kept about a finished tree."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How many rows there are."""
+    """The number of rows."""
 
     def __call__(self, block: Block) -> Arrays:
         """One number."""

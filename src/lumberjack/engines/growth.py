@@ -1,16 +1,16 @@
 """Random trees grown block by block: which rows are in which node.
 
-In: encoded rows, and nodes that wait to be split. Out: those nodes with all that is worth growing below
-them, and the rows sorted by node.
+In: encoded rows, and nodes waiting to be split. Out: the same nodes with the nodes grown below them, and
+the rows sorted by node.
 
 A block is a node and several levels below it. Splits do not depend on rows, so all rows go through the
 splits of a block in one pass and then straight to their places: a tree reads the table three times, not
 once for each level. Every row is compared with every split of the block. Most comparisons are wasted,
 but the loop is branch-free and takes whole vectors of rows at a time.
 
-Only splits that many rows will meet are worth that. The rows of a block that fit in the cache are all
-counted while it is laid out. Of more rows a sample is counted instead; then all of them go through the
-block, a batch at a time.
+This pays only for splits that many rows reach. If the rows of a block fit in the cache, all of them are
+counted while the block is laid out. Otherwise a sample is counted first, and then all rows go through
+the block, one batch at a time.
 """
 
 from typing import Any, NamedTuple
@@ -38,10 +38,10 @@ __all__ = ["Table", "Work", "grow", "lay_out", "place", "sort_rows"]
 
 _BLOCK = 256  # splits of a block, at most
 _NEAR = 2048  # rows that fit in the cache
-_SAMPLE = 512  # of more rows, those that tell which nodes will be large
-_PARTS = 24  # a node with less than one of so many parts of a block's rows is not split in it
+_SAMPLE = 512  # rows sampled from a larger block, to predict which nodes will be large
+_PARTS = 24  # a node with less than 1/_PARTS of a block's rows is not split in that block
 _BATCH = 768  # rows that go through a block together
-assert max(_SAMPLE, _BATCH) <= _NEAR < 2**16  # they share room, and are counted in 16 bits
+assert max(_SAMPLE, _BATCH) <= _NEAR < 2**16  # they share buffers, and are counted in 16 bits
 
 
 class Work(NamedTuple):
@@ -50,13 +50,13 @@ class Work(NamedTuple):
     Attributes
     ----------
     nodes : int
-        Nodes that were made, sleeping ones included.
+        Nodes made, sleeping ones included.
     steps : int
-        Splits on the ways of all rows.
+        Splits on the paths of all rows.
     tests : int
         Comparisons of a row with a split, many of them wasted.
     moves : int
-        Times that a row (its index of 4 bytes) was moved.
+        Moves of rows (of their 4-byte row ids).
     """
 
     nodes: int
@@ -66,7 +66,7 @@ class Work(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Encoded rows, and the order in which a tree has them: those of one node next to each other.
+    """Encoded rows, and their order in a tree: the rows of one node are next to each other.
 
     Attributes
     ----------
@@ -80,14 +80,14 @@ class Table(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """The nodes of a block, numbered from 0, parents before children, and room to work in.
+    """The nodes of a block, numbered from 0, parents before children, and work buffers.
 
-    ``node`` is a node's number in the tree and ``above`` its parent's in the block. ``n_rows`` counts
-    its rows, at first of the sample and then all; ``start`` is where they begin, ``at`` where the next
-    one goes, and ``paths`` says how they go on (``tree.walk``). ``first`` and ``last`` are what is left
-    to tell apart in it (``structure.Room``), with a column for each feature. ``sample`` are rows,
-    ``here`` the nodes where they are, and ``columns`` the codes of the sample or of a batch, feature by
-    feature.
+    ``node`` is a node's number in the tree, ``above`` its parent's number in the block. ``n_rows`` is
+    its number of rows: first in the sample, later in all. ``start`` is the position of its first row,
+    ``at`` the position for the next one, and ``paths`` says where its rows go (``tree.walk``). ``first``
+    and ``last`` are the room left in it (``structure.Room``), with a column for each feature.
+    ``sample`` holds row ids, ``here`` the node of each of these rows, and ``columns`` the codes of the
+    sample or of a batch, feature by feature.
     """
 
     node: NDArray[np.int64]
@@ -105,12 +105,12 @@ class _Block(NamedTuple):
 
 @kernel
 def grow(table: Table, features: Features, nodes: Nodes, size: Any, waiting: Any, limits: Limits) -> Any:
-    """Split waiting nodes, and below them all that ``limits`` allow.
+    """Split waiting nodes, and all nodes below them that ``limits`` allow.
 
     Parameters
     ----------
     table : Table
-        Its order is sorted here, inside each node.
+        ``order`` is sorted in place, inside each node.
     features : Features
     nodes : Nodes
         The tree so far, its first ``size`` nodes.
@@ -121,7 +121,7 @@ def grow(table: Table, features: Features, nodes: Nodes, size: Any, waiting: Any
     Returns
     -------
     nodes : Nodes
-        With room for more at the end.
+        With spare capacity at the end.
     size, steps, tests, moves : int
         Number of nodes, and the cost: see ``Work``.
     """
@@ -163,14 +163,14 @@ def grow(table: Table, features: Features, nodes: Nodes, size: Any, waiting: Any
 def _lay_out_block(
     table: Table, features: Features, nodes: Nodes, size: Any, node: Any, limits: Limits, block: _Block
 ) -> Any:
-    """Make the nodes of a block, and take a sample of its rows, or all if they are few, through it.
+    """Make the nodes of a block, and take a sample of its rows (all, if they are few) through it.
 
-    New nodes are put behind all others for now. Returns how many nodes the block has, and how many
-    comparisons were made.
+    New nodes are appended to the tree for now (``_keep`` removes some). Returns the number of nodes in
+    the block, and the number of comparisons.
     """
     begin, n = nodes.start[node], nodes.n_rows[node]
     n_seen = n if n <= _NEAR else _SAMPLE
-    # What the sample says decides what a block is, and so how fast it goes: nothing else.
+    # The sample decides the shape of the block, and so its speed, but nothing else.
     enough = max(limits.small * n_seen / n, n_seen / _PARTS)
     for i in range(n_seen):
         block.sample[i] = table.order[begin + i * n // n_seen]
@@ -212,9 +212,9 @@ def _lay_out_block(
 
 @kernel
 def _gather(codes: Any, rows: Any, columns: Any) -> None:
-    """Copy the codes of some rows, column by column: many rows are then under way from memory at once.
+    """Copy the codes of some rows, column by column, so that memory loads of many rows overlap.
 
-    The two ends of a row come first: up to 17 features lie in two cache lines, at most.
+    First and last column come first: a row of up to 17 features lies in at most two cache lines.
     """
     last = codes.shape[1] - 1
     _copy(codes, rows, np.uint64(0), np.uint64(last), columns[0], columns[last])
@@ -224,7 +224,7 @@ def _gather(codes: Any, rows: Any, columns: Any) -> None:
 
 @kernel
 def _copy(codes: Any, rows: Any, f: Any, g: Any, one: Any, other: Any) -> None:
-    """Two columns of some rows: going through ``rows`` costs as much as a column does."""
+    """Copy two columns of some rows at once: reading ``rows`` costs as much as reading a column."""
     for i in range(len(rows)):
         row = np.uint64(rows[i])
         one[i] = codes[row, f]
@@ -233,7 +233,7 @@ def _copy(codes: Any, rows: Any, f: Any, g: Any, one: Any, other: Any) -> None:
 
 @kernel
 def _take_split(column: Any, low: Any, width: Any, node: Any, left: Any, here: Any) -> Any:
-    """Rows that are at a node go to its left child, or to the one after that; how many go there."""
+    """Move the rows at a node to its left child or to the next node; returns how many go right."""
     n_right = np.uint16(0)
     for i in range(len(here)):
         right = np.uint16(np.uint32(column[i] - low) > width)
@@ -245,7 +245,7 @@ def _take_split(column: Any, low: Any, width: Any, node: Any, left: Any, here: A
 
 @kernel
 def _share_out(codes: Any, order: Any, made: Any, place: Any, block: _Block, stop: Any) -> Any:
-    """Take all rows of a node through its block, a batch at a time; how many comparisons that were."""
+    """Take all rows of a node through its block in batches; returns the number of comparisons."""
     n, paths, n_rows = len(order), block.paths, block.n_rows
     n_rows[0], n_rows[1:made] = n, 0
     for done in range(0, n, _BATCH):
@@ -270,7 +270,7 @@ def _share_out(codes: Any, order: Any, made: Any, place: Any, block: _Block, sto
 
 @kernel
 def _sort(made: Any, place: Any, order: Any, spare: Any, block: _Block) -> None:
-    """Sort the rows of a block by where they end: those of a left child before those of the right."""
+    """Sort the rows of a block by the node where they end: left children before right ones."""
     n, start, at = block.n_rows[0], block.start, block.at
     start[0] = 0
     for g in range(made):
@@ -286,9 +286,9 @@ def _sort(made: Any, place: Any, order: Any, spare: Any, block: _Block) -> None:
 
 @kernel
 def _keep(nodes: Nodes, size: Any, node: Any, made: Any, small: Any, block: _Block) -> Any:
-    """Keep the nodes of a block that have rows and a parent that is kept and not small.
+    """Keep the nodes of a block that have rows, and whose parent is kept and not small.
 
-    Returns the new number of nodes, and how many splits are on the ways of the rows.
+    Returns the new number of nodes, and the number of splits on the paths of the rows.
     """
     begin, walked = nodes.start[node], nodes.n_rows[node]
     for g in range(1, made):
@@ -312,7 +312,7 @@ def _keep(nodes: Nodes, size: Any, node: Any, made: Any, small: Any, block: _Blo
 
 @kernel
 def _partition(column: Any, low: Any, width: Any, rows: Any, aside: Any) -> Any:
-    """Left rows to the front, right rows to the end, and no branch to mispredict; how many go left."""
+    """Move left rows to the front and right rows to the end, branch-free; returns how many go left."""
     n_left, n_right = 0, 0
     for i in range(len(rows)):
         row = rows[i]
@@ -359,10 +359,10 @@ def place(table: Table, features: Features, nodes: Nodes, first: Any, size: Any)
 def lay_out(
     table: Table, features: Features, nodes: Nodes, size: Any, waiting: Any, limits: Limits
 ) -> Any:
-    """Split waiting nodes, and below them what a sample of the rows shows to be large.
+    """Split waiting nodes, and the nodes below them that are large in a sample of the rows.
 
-    ``start`` and ``n_rows`` of the nodes are about the sample. Waiting nodes are split in any case, and
-    both children of each split are made: counts of all rows decide what is kept (``growing.settle``).
+    ``start`` and ``n_rows`` of the nodes refer to the sample. Waiting nodes are always split, and both
+    children of each split are made: counts of all rows decide what is kept (``growing.settle``).
     """
     aside = np.empty(len(table.order), dtype=np.int32)
     pending = [(node, True) for node in waiting]
@@ -384,7 +384,7 @@ def lay_out(
 
 
 def sort_rows(codes: Codes, features: Features, nodes: Nodes, size: int) -> tuple[Any, Any]:
-    """The node in which each row ends, and how many rows each node has, its descendants' included."""
+    """The node where each row ends, and the number of rows in each node, descendants included."""
     paths, node_of = _lay_nodes(nodes, size, features.categorical)
     where = np.empty(len(codes), dtype=np.int64)
     walk(codes, np.arange(len(codes), dtype=np.int32), paths, where)
@@ -398,7 +398,7 @@ def sort_rows(codes: Codes, features: Features, nodes: Nodes, size: int) -> tupl
 
 @kernel
 def _lay_nodes(nodes: Nodes, size: Any, categorical: Any) -> Any:
-    """A growing tree as ``walk`` reads it, and the node of each path; -1: none was made."""
+    """A growing tree as ``walk`` reads it, and the node of each path; -1 if there is none."""
     child = np.full((size, 2), -1, dtype=np.int64)
     for i in range(1, size):
         child[nodes.up[i], nodes.side[i]] = i

@@ -1,7 +1,7 @@
 """All rows in one block of memory: the fast engine.
 
-A tree's rows stay sorted by node from one count to the next, so a count reads each node's rows where
-they are, and random levels are grown many at a time (``growth``).
+A tree's rows stay sorted by node from one count to the next, so a count reads each node's rows in
+place, and random levels are grown many at a time (``growth``).
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ __all__ = ["LocalRows"]
 
 
 class _Whole(Block):
-    """All rows there are, and in which order each tree has them."""
+    """All rows, and their order in each tree."""
 
     is_all = True
 
@@ -28,7 +28,7 @@ class _Whole(Block):
         self.orders: dict[int, tuple[NDArray[np.int32], int]] = {}
 
     def sort(self, tree: Growing) -> Segments:
-        """See ``Block.sort``: rows are moved only where splits are new."""
+        """See ``Block.sort``: rows are moved only at new splits."""
         nodes, size = tree.nodes, tree.size
         if tree.key not in self.orders:
             self.orders[tree.key] = np.arange(len(self), dtype=np.int32), 1
@@ -39,7 +39,7 @@ class _Whole(Block):
         return Segments(order, nodes.start[:size], nodes.n_rows[:size])
 
     def grow(self, tree: Growing, waiting: NDArray[Any], limits: Limits) -> tuple[Growing, Work]:
-        """Split waiting nodes, and below them all that ``limits`` allow."""
+        """Split waiting nodes, and all nodes below them that ``limits`` allow."""
         order = self.sort(tree).order
         nodes, size, *cost = grow(
             Table(self.codes, order), tree.features, tree.nodes, tree.size, waiting, limits
@@ -73,5 +73,5 @@ class LocalRows:
         return self._block
 
     def forget(self, tree: Growing) -> None:
-        """A tree is done: the order in which it has the rows is not needed any more."""
+        """Drop the row order of a finished tree."""
         self._block.orders.pop(tree.key, None)

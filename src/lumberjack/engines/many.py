@@ -1,7 +1,7 @@
 """Rows in many blocks, of any size and in any order: the plain engine.
 
-It keeps nothing between two counts, so each finds its rows' nodes anew. ``local`` is faster where all
-rows are in one block.
+It keeps nothing between counts, so each count finds the nodes of its rows anew. ``local`` is faster if
+all rows are in one block.
 """
 
 from collections.abc import Sequence
