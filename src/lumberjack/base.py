@@ -1,7 +1,7 @@
 """What classifier and regressor share: the way from a table to a released forest.
 
-In: parameters and a table. Out: a guarantee, encoded rows, released trees. The estimators themselves,
-what their leaves release and how those are read, are in ``forest``.
+In: parameters and a table. Out: a guarantee, encoded rows, and what ``training`` releases. The two
+estimators are in ``forest``; what leaves release, and how it is read, is in ``targets`` and ``voting``.
 """
 
 import dataclasses
