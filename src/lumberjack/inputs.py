@@ -34,7 +34,6 @@ __all__ = [
     "encode_labels",
     "encode_rows",
     "limit_rows",
-    "names_nobody",
     "read_numbers",
     "read_people",
     "read_table",
@@ -176,7 +175,7 @@ def read_people(person_ids: Any) -> list[Any]:
 def _kind_of_id(person: Any) -> str:
     """The kind of an id; refuses a missing id, and one that could stand for several persons."""
     if isinstance(person, str):
-        missing, kind = names_nobody(person), "text"
+        missing, kind = person.strip() in NULLS, "text"
     elif isinstance(person, bytes):
         missing, kind = not person.strip(), "bytes"
     elif isinstance(person, Integral | np.bool_):
@@ -192,11 +191,6 @@ def _kind_of_id(person: Any) -> str:
     if missing:
         raise ValueError("person_ids has missing values; drop those rows or give them an id")
     return kind
-
-
-def names_nobody(text: str) -> bool:
-    """Whether a text is one of the spellings of a missing value."""
-    return text.strip() in NULLS
 
 
 def limit_rows(
