@@ -29,6 +29,18 @@ def test_pooled_votes_are_sums_over_the_leaves(fitted):
     np.testing.assert_array_equal(released.chances(X), model.predict_proba(X))
 
 
+def test_votes_of_labels_are_divided_once(fitted):
+    """Leaves vote with 1; a tie goes to the class with fewer leaves."""
+    X, _, _ = fitted
+    model = LumberjackClassifier(8.0, domain=make_toy(1500)[2], classes=[0, 1, 2], leaf="majority")
+    released = released_by(model.set_params(splits="random", n_estimators=3).fit(X, make_toy(1500)[1]))
+    leaves, labels = released.apply(X), released.forest.values
+    votes = sum(values[leaves[:, tree]] for tree, values in enumerate(labels))
+    share = np.maximum(sum(values.sum(axis=0) for values in labels), 1)
+    votes = votes + 1e-3 * 3 * ((1 - share / share.sum()) / 2)
+    np.testing.assert_array_equal(released.chances(X), votes / votes.sum(axis=1, keepdims=True))
+
+
 def test_weights_of_classes_rescale_chances(fitted):
     X, model, _ = fitted
     released = released_by(model)

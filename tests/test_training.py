@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+import lumberjack.targets
 from lumberjack import Domain, plan
 from lumberjack.engines.local import LocalRows
-from lumberjack.noise import Bits
+from lumberjack.noise import Bits, RoundedGaussian
 from lumberjack.structure import Features, root_keys
-from lumberjack.targets import Classes
+from lumberjack.targets import Classes, Numbers
 from lumberjack.training import Policy, prune, train
 
 DOMAIN = Domain({"x": (0, 1), "c": ["a", "b"]})
@@ -62,3 +63,18 @@ def test_a_forest_has_the_trees_of_the_plan_and_tells_of_each():
     assert len(forest.trees) == len(forest.values) == len(told) == 3
     assert [len(v) for v in forest.values] == [tree.n_leaves for tree in forest.trees]
     np.testing.assert_array_equal(calibration, classes.uncalibrated)
+
+
+def test_tables_of_noise_are_made_once_for_all_trees(monkeypatch):
+    """Those of sums take longer than a tree."""
+    made = []
+
+    class Counted(RoundedGaussian):
+        def __init__(self, sigma):
+            made.append(sigma)
+            super().__init__(sigma)
+
+    monkeypatch.setattr(lumberjack.targets, "RoundedGaussian", Counted)
+    promise = plan(4.0, 1e-6, 5, 8, splits="random", leaf="mean")
+    train(rows()[0], Features.of(DOMAIN), Numbers(0.0, 1.0), promise, Bits(0))
+    assert sorted(made) == sorted([promise.leaf_noise, promise.sum_noise])

@@ -112,7 +112,7 @@ class Released:
         return self.target.say(self.forest, self.guarantee)
 
     def predict(self, X: Any, n_threads: int = 1) -> Floats:
-        """Class probabilities, shape (n_rows, n_classes), or numbers, shape (n_rows,)."""
+        """Numbers, shape (n_rows,), or weights of classes (``chances``), shape (n_rows, n_classes)."""
         pooled = self.forest.pool(self.say(), self.encode(X), n_threads)
         return self.target.read(pooled, self.forest, self.calibration)
 

@@ -4,6 +4,7 @@ In: targets, and exact sums over the rows of each leaf. Out: integers, and noisy
 of prediction (``voting``).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -52,6 +53,8 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+# From exact sums to noisy ones. Its tables take time: it is made once for all trees.
+Release = Callable[[Integers, Bits, Words], Floats]
 _ROWS = 1 << 18  # rows that vote together
 
 
@@ -82,21 +85,21 @@ class Classes:
         _count_classes(order, start, count, target, out)
         return out
 
-    def release(
-        self, sums: Integers, guarantee: Guarantee, bits: Bits, keys: Words, precision: int = 1
-    ) -> Floats:
-        """What leaves release, shape (n_leaves, n_classes), with 1/precision of their noise.
+    def release(self, guarantee: Guarantee, precision: int = 1) -> Release:
+        """The mechanism of the leaves, shape (n_leaves, n_classes), with 1/precision of their noise.
 
         Formal guarantees
         -----------------
         That of ``noisy_counts`` or ``noisy_labels``.
         """
-        noise = guarantee.leaf_noise or 0.0
+        scale = guarantee.leaf_noise or 0.0
         if self.leaf == "exponential":
-            return noisy_labels(sums, ExponentialChoice(1 / noise), bits, keys)
-        gaussian = RoundedGaussian(noise / precision)
-        release = noisy_counts if self.leaf == "counts" else noisy_labels
-        return release(sums, gaussian, bits, keys)
+            choice = ExponentialChoice(1 / scale)
+            return lambda sums, bits, keys: noisy_labels(sums, choice, bits, keys)
+        noise = RoundedGaussian(scale / precision)
+        if self.leaf == "majority":
+            return lambda sums, bits, keys: noisy_labels(sums, noise, bits, keys)
+        return lambda sums, bits, keys: noisy_counts(sums, noise, bits, keys)
 
     def say(self, forest: Forest, guarantee: Guarantee) -> list[Floats]:
         """What each leaf says about the classes; prediction adds this up over trees."""
@@ -157,11 +160,13 @@ class Classes:
         return self.leaf == "counts"
 
     def read(self, pooled: Floats, forest: Forest, curves: Floats) -> Floats:
-        """Class probabilities from what leaves say, added up over trees, shape (n, n_classes)."""
+        """Weights of the classes from what leaves say, added up over trees, shape (n, n_classes).
+
+        Probabilities, or votes where leaves hold labels.
+        """
         if self.has_sizes:
             return read_odds(pooled / len(forest.trees), curves)
-        said = pooled + self.ties(forest)
-        return np.asarray(said / said.sum(axis=1, keepdims=True))
+        return np.asarray(pooled + self.ties(forest))
 
     def ties(self, forest: Forest) -> Floats:
         """Votes that settle ties in favour of rare classes, as leaf majorities favour frequent ones."""
@@ -214,10 +219,8 @@ class Numbers:
         _add_targets(order, start, count, target, sums)
         return np.column_stack([count, sums])
 
-    def release(
-        self, sums: Integers, guarantee: Guarantee, bits: Bits, keys: Words, precision: int = 1
-    ) -> Floats:
-        """What leaves release, shape (n_leaves, 2), with 1/precision of their noise.
+    def release(self, guarantee: Guarantee, precision: int = 1) -> Release:
+        """The mechanism of the leaves, shape (n_leaves, 2), with 1/precision of their noise.
 
         Formal guarantees
         -----------------
@@ -225,7 +228,7 @@ class Numbers:
         """
         of_counts, of_sums = self._noise(guarantee, precision)
         noise = RoundedGaussian(of_counts), RoundedGaussian(of_sums)
-        return noisy_sums(sums, noise, bits, keys)
+        return lambda sums, bits, keys: noisy_sums(sums, noise, bits, keys)
 
     @staticmethod
     def _noise(guarantee: Guarantee, precision: int) -> tuple[float, float]:

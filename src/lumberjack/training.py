@@ -124,7 +124,7 @@ def train(
         return forest, target.uncalibrated
     (cells,) = rows.total(Votes(forest, target.say(forest, guarantee), target, n_threads))
     keys = mix_keys(np.full(len(cells), CALIBRATION), np.arange(len(cells), dtype=np.uint64))
-    released = target.release(cells, guarantee, bits, keys, _PRECISION)
+    released = target.release(guarantee, _PRECISION)(cells, bits, keys)
     return forest, target.calibrate(released, guarantee, _PRECISION)
 
 
@@ -147,13 +147,13 @@ def _grow_forest(
         guide = Guide(target.score, guarantee.choice_exponent or 0.0, guarantee.guided_levels)
     height = guarantee.max_depth
     policy = Policy(height, coin, bits, guide, Thinning(coin, height))
-    stop = np.zeros(1, dtype=np.bool_)
+    release, stop = target.release(guarantee), np.zeros(1, dtype=np.bool_)
 
     def one(key: np.uint64) -> tuple[Tree, NDArray[np.float64]]:
         tree, leaves = prune(rows, largest, features, key, policy, stop)
         (sums,) = rows.total(LeafSums(leaves.grown, leaves.nodes, target))
         rows.forget(leaves.grown)
-        return tree, target.release(sums, guarantee, bits, leaves.keys)
+        return tree, release(sums, bits, leaves.keys)
 
     grown = []
     threads = ThreadPoolExecutor(n_threads)

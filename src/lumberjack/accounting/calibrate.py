@@ -160,9 +160,6 @@ def calibrate_paper(
     first_epsilon, first_delta = structure_share * epsilon, structure_share * delta
     goal = first_delta * (1 - 2 * MARGIN)
 
-    def price(sigma: float, Delta: float) -> float:
-        return theorem1_delta(first_epsilon, m=m, sigma=sigma, Delta=Delta)
-
     # The noise that j = m alone would need and the cut-off that j = 0 alone would need, each for all of
     # delta: no j in between needs more, or ``_settle`` would find out. (1e-12 and 1e-9 absorb rounding.)
     sigma = math.sqrt(m) / gaussian_mu(first_epsilon, goal) * (1 + 1e-12)
