@@ -54,6 +54,25 @@ def test_weights_of_classes_rescale_chances(fitted):
     np.testing.assert_allclose(balanced * totals, np.full(3, totals.sum() / 3))
 
 
+@pytest.mark.parametrize(
+    ("weights", "problem"),
+    [
+        ({0: 1e308, 1: 1e308}, "at most 1e100"),
+        ({0: float("nan")}, "numbers of at least 0"),
+        ({0: -5.0}, "numbers of at least 0"),
+        ({0: 0.0, 1: 0.0, 2: 0.0}, "must not all be 0"),
+        ({7: 3.0}, r"not in classes: \[7\]"),
+        ("heavy", "None, 'balanced' or a dict"),
+    ],
+)
+def test_weights_of_classes_set_after_fit_are_checked(fitted, weights, problem):
+    X, model, _ = fitted
+    model.set_params(class_weight=weights)
+    with pytest.raises(ValueError, match=problem):
+        model.predict_proba(X)
+    model.set_params(class_weight=None)
+
+
 def test_targets_are_told_apart(fitted):
     _, classifier, regressor = fitted
     assert released_by(classifier).classes.labels.tolist() == [0, 1, 2]

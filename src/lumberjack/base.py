@@ -42,6 +42,7 @@ from lumberjack.inputs import (
 from lumberjack.io import pack
 from lumberjack.noise import Bits, seed_from
 from lumberjack.progress import CallbackSupportMixin, announce_compilation, progress
+from lumberjack.quoting import quote_all
 from lumberjack.released import Released, released_by
 from lumberjack.report import Report, describe
 from lumberjack.structure import Features
@@ -144,7 +145,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             unknown = sorted(set(given) - set(domain))
             if unknown:
                 raise ValueError(
-                    f"feature_weights names columns outside the domain: {', '.join(unknown)}"
+                    f"feature_weights names columns outside the domain: {quote_all(unknown)}"
                 )
             given = [given.get(name, 1.0) for name in domain]
         weights = check_weights("feature_weights", given)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from lumberjack.guarantee import warn
 from lumberjack.kernels import kernel
-from lumberjack.quoting import quote
+from lumberjack.quoting import bare_all, quote, reading
 
 __all__ = [
     "CELLS",
@@ -110,8 +110,8 @@ class Categorical:
         if values.is_temporal:
             raise TypeError(f"column {quote(name)} holds dates, but its domain is a set of categories")
         table = {category: code for code, category in enumerate(self.categories)}
-        found = values.items()
         try:
+            found = values.items()
             codes = [absent if v is None or v != v else table.get(v, OTHER) for v in found]
         except (TypeError, ValueError, ArithmeticError):
             raise TypeError(f"column {quote(name)} holds values that cannot be categories") from None
@@ -199,11 +199,12 @@ class Column:
         """Plain Python values; None where the library marks a missing one."""
         if isinstance(self.values, np.ndarray):
             return list(self.values.tolist())
-        values = list(self.values.to_list())
-        try:
-            absent = self.values.is_null().to_list()
-        except ArithmeticError:  # pandas cannot look at Decimal("sNaN")
-            absent = [is_missing(v) for v in values]
+        with reading("X"):
+            values = list(self.values.to_list())
+            try:
+                absent = self.values.is_null().to_list()
+            except ArithmeticError:  # pandas cannot look at Decimal("sNaN")
+                absent = [is_missing(v) for v in values]
         return [None if a else v for v, a in zip(values, absent, strict=True)]
 
     def numbers(self, name: str) -> NDArray[np.float64]:
@@ -277,10 +278,14 @@ def columns_of(X: Any) -> tuple[list[str] | None, list[Column]]:
     if isinstance(frame, nw.LazyFrame):
         raise TypeError(f"X must be a table in memory, got a lazy {type(X).__name__}; collect it first")
     if isinstance(frame, nw.DataFrame):
+        if nw.get_level(frame) != "full":
+            kind = type(X).__name__
+            raise TypeError(f"X must be a table of pandas, polars or Arrow, or an array; got a {kind}")
         names = list(frame.columns)
         if all(isinstance(name, str) for name in names):
             return names, [Column(frame[name]) for name in names]
-    X = np.array(X, dtype=object) if isinstance(X, list | tuple) else np.asarray(X)
+    with reading("X"):
+        X = np.array(X, dtype=object) if isinstance(X, list | tuple) else np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got a {X.ndim}D array instead. Reshape your data.")
     return None, [Column(X[:, j]) for j in range(X.shape[1])]
@@ -321,7 +326,9 @@ class Domain:
         if isinstance(low, dt.date) and isinstance(high, dt.date):
             return Numeric(_seconds(low), _seconds(high), temporal=True)
         if not all(isinstance(v, numbers.Real) and not isinstance(v, bool) for v in (low, high)):
-            raise TypeError(f"a range needs two numbers or two dates, got {low!r} and {high!r}")
+            raise TypeError(
+                f"a range needs two numbers or two dates, got {quote(low)} and {quote(high)}"
+            )
         return Numeric(_bound(low), _bound(high))
 
     @staticmethod
@@ -416,9 +423,9 @@ class Domain:
         else:
             missing, surplus = sorted(set(self) - set(names)), sorted(set(names) - set(self))
             if missing:
-                raise ValueError(f"X lacks columns of the domain: {', '.join(missing)}")
+                raise ValueError(f"X lacks columns of the domain: {bare_all(missing)}")
             if surplus:
-                raise ValueError(f"X has columns outside the domain: {', '.join(surplus)}; drop them")
+                raise ValueError(f"X has columns outside the domain: {bare_all(surplus)}; drop them")
             by_name = dict(zip(names, columns, strict=True))
             chosen = [by_name[name] for name in self]
         _check_rows(len(chosen[0]))

@@ -31,9 +31,11 @@ from lumberjack.inputs import (
     read_numbers,
     read_target,
     refuse_unknown,
+    unknown_classes,
 )
 from lumberjack.io import read_model
 from lumberjack.progress import with_callbacks
+from lumberjack.quoting import bare_all
 from lumberjack.released import released_by
 from lumberjack.targets import Classes, Numbers, Target
 
@@ -200,8 +202,10 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
         if self.leaf not in ("counts", "majority", "exponential"):
             raise ValueError(f"leaf must be 'counts', 'majority' or 'exponential', got {self.leaf!r}")
         check_class_weight(self.class_weight)
-        if self.classes is not None and (problem := self._unknown_classes(check_classes(self.classes))):
-            raise ValueError(problem)
+        if self.classes is not None:
+            labels = check_classes(self.classes).tolist()
+            if problem := unknown_classes(self.class_weight, labels):
+                raise ValueError(problem)
         return self.leaf
 
     def _read_target(self, y: Any, caveats: list[str]) -> tuple[Target, NDArray[np.int32]]:
@@ -212,7 +216,7 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
         known, encoded = encode_labels(read_target(y), classes)
         if classes is None:
             caveats.append(CLASSES_INFERRED)
-            if problem := self._unknown_classes(known):
+            if problem := unknown_classes(self.class_weight, known.tolist()):
                 warn(problem, UserWarning)
         return Classes(known, self.leaf), encoded
 
@@ -220,14 +224,6 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
     def classes_(self) -> NDArray[Any]:
         """The labels, sorted."""
         return self.released_.classes.labels
-
-    def _unknown_classes(self, classes: NDArray[Any]) -> str:
-        """Labels in ``class_weight`` that are not classes, in words; empty if there are none."""
-        given = self.class_weight if isinstance(self.class_weight, Mapping) else {}
-        if given and not any(given.get(label, 1.0) for label in classes.tolist()):
-            raise ValueError("class_weight must not be 0 for all classes")
-        unknown = [label for label in given if label not in classes.tolist()]
-        return f"class_weight names labels that are not in classes: {unknown!r}" if unknown else ""
 
     def predict_proba(self, X: Any) -> Floats:
         """Probability of each class, shape (n_rows, n_classes).
@@ -394,7 +390,7 @@ def load(path: str | os.PathLike[str]) -> LumberjackClassifier | LumberjackRegre
     kind = LumberjackClassifier if stored.kind == "classifier" else LumberjackRegressor
     unknown = sorted(set(stored.parameters) - set(kind().get_params()))
     if unknown:
-        raise ValueError(f"{path} has unknown parameters: {', '.join(unknown)}; update Lumberjack")
+        raise ValueError(f"{path} has unknown parameters: {bare_all(unknown)}; update Lumberjack")
     model = kind(**stored.parameters)
     try:
         model._weights(stored.released.domain)

@@ -40,6 +40,7 @@ from lumberjack.accounting.checks import (
     check_real,
     check_share,
 )
+from lumberjack.quoting import quote
 
 __all__ = ["Guarantee", "PrivacyLeakWarning", "plan", "plan_heavy_hitters", "warn"]
 
@@ -498,7 +499,7 @@ def _read_event(pairs: object) -> Event:
 def _refuse_misfits(found: dict[str, Any], types: dict[str, Any]) -> None:
     for name, annotation in types.items():
         if not _fits(found[name], annotation):
-            raise ValueError(f"not a guarantee: {name} must not be {found[name]!r}")
+            raise ValueError(f"not a guarantee: {name} must not be {quote(found[name])}")
 
 
 def _fits(value: object, annotation: Any) -> bool:
@@ -791,4 +792,4 @@ def _check_threshold(threshold: float) -> float:
 
 def _check_option(name: str, value: object, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {quote(value)}")

@@ -21,6 +21,7 @@ from lumberjack.accounting.checks import check_real
 from lumberjack.domain import Codes, Domain, columns_of, is_missing
 from lumberjack.noise import Bits, Purpose, mix_keys
 from lumberjack.paths import hash_label
+from lumberjack.quoting import bare, quote, reading
 
 __all__ = [
     "NULLS",
@@ -39,6 +40,7 @@ __all__ = [
     "read_table",
     "read_target",
     "refuse_unknown",
+    "unknown_classes",
 ]
 
 # How files and other programs spell a missing value.
@@ -73,10 +75,14 @@ def _read_array(X: Any) -> NDArray[Any]:
     """A 2-D array; a list becomes one of Python objects, whose rows are read one by one."""
     if not isinstance(X, list | tuple) and not hasattr(X, "__array__"):
         raise TypeError(f"X must be a data frame or a 2-D array, got {type(X).__name__}")
-    try:
-        array = np.array(X, dtype=object) if isinstance(X, list | tuple) else np.asarray(X)
-    except (TypeError, ValueError):
-        raise ValueError("X must be a table: its rows have different lengths") from None
+    if isinstance(X, list | tuple):
+        try:
+            array = np.array(X, dtype=object)
+        except (TypeError, ValueError):
+            raise ValueError("X must be a table: its rows have different lengths") from None
+    else:
+        with reading("X"):
+            array = np.asarray(X)
     if array.dtype.kind == "c":
         raise ValueError("Complex data not supported")
     if array.ndim != 2:
@@ -102,9 +108,9 @@ def check_weights(name: str, given: Any) -> NDArray[np.float64]:
     try:
         weights = np.asarray(list(given), dtype=float)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} must hold numbers, got {given!r}") from None
+        raise ValueError(f"{name} must hold numbers, got {quote(given)}") from None
     if weights.ndim != 1 or not np.all(np.isfinite(weights) & (weights >= 0)):
-        raise ValueError(f"{name} must hold numbers of at least 0, got {given!r}")
+        raise ValueError(f"{name} must hold numbers of at least 0, got {quote(given)}")
     if not weights.any():
         raise ValueError(f"{name} must not all be 0")
     if weights.max() > 1e100 or weights[weights > 0].min() < weights.max() * 1e-12:
@@ -117,9 +123,18 @@ def check_class_weight(given: Any) -> None:
     if given is None or (isinstance(given, str) and given == "balanced"):
         return
     if not isinstance(given, Mapping):
-        raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {given!r}")
+        raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {quote(given)}")
     if given:
         check_weights("class_weight", given.values())
+
+
+def unknown_classes(given: Any, classes: list[Any]) -> str:
+    """Labels of ``class_weight`` that are not classes, in words; empty if there are none."""
+    weights = given if isinstance(given, Mapping) else {}
+    if weights and not any(weights.get(label, 1.0) for label in classes):
+        raise ValueError("class_weight must not be 0 for all classes")
+    unknown = [label for label in weights if label not in classes]
+    return f"class_weight names labels that are not in classes: {quote(unknown)}" if unknown else ""
 
 
 def check_names(names: list[str], fitted: list[str]) -> None:
@@ -128,11 +143,16 @@ def check_names(names: list[str], fitted: list[str]) -> None:
     if missing or surplus:
         message = "The feature names should match those that were passed during fit.\n"
         if surplus:
-            message += "Feature names unseen at fit time:\n" + "".join(f"- {n}\n" for n in surplus)
+            message += "Feature names unseen at fit time:\n" + _some_names(surplus)
         if missing:
             message += "Feature names seen at fit time, yet now missing:\n"
-            message += "".join(f"- {n}\n" for n in missing)
+            message += _some_names(missing)
         raise ValueError(message)
+
+
+def _some_names(names: list[str]) -> str:
+    rest = ["..."] if len(names) > 10 else []
+    return "".join(f"- {text}\n" for text in [*map(bare, names[:10]), *rest])
 
 
 def refuse_unknown(fit_params: dict[str, Any]) -> None:
@@ -161,7 +181,8 @@ def read_people(person_ids: Any) -> list[Any]:
         )
     listed = getattr(person_ids, "to_list", None) or getattr(person_ids, "to_pylist", None)
     listed = listed or getattr(person_ids, "tolist", None)
-    people = [p.as_py() if hasattr(p, "as_py") else p for p in (listed() if listed else person_ids)]
+    with reading("person_ids"):
+        people = [p.as_py() if hasattr(p, "as_py") else p for p in (listed() if listed else person_ids)]
     out, kinds = [], set()
     for person in people:
         kind = _kind_of_id(person)
@@ -177,7 +198,7 @@ def _kind_of_id(person: Any) -> str:
     if isinstance(person, str):
         missing, kind = person.strip() in NULLS, "text"
     elif isinstance(person, bytes):
-        missing, kind = not person.strip(), "bytes"
+        missing, kind = person.strip().decode("latin-1") in NULLS, "bytes"
     elif isinstance(person, Integral | np.bool_):
         missing, kind = False, "whole number"
     else:
@@ -222,9 +243,10 @@ def read_target(y: Any) -> NDArray[Any]:
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None")
     try:
-        values = np.asarray(y)
-    except (TypeError, ValueError):
-        raise ValueError("y should be a 1d array") from None
+        with reading("y"):
+            values = np.asarray(y)
+    except ValueError:
+        raise ValueError("y should be a 1d array of plain values") from None
     if values.dtype.kind == "c":
         raise ValueError("Complex data not supported")
     if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[1] != 1):
@@ -250,12 +272,14 @@ def read_numbers(y: Any) -> NDArray[np.float64]:
 def check_classes(classes: Any) -> NDArray[Any]:
     """The public label set, sorted: strings, or numbers and booleans."""
     if isinstance(classes, str | bytes) or not hasattr(classes, "__iter__"):
-        raise ValueError(f"classes must be a sequence of labels, got {classes!r}")
+        raise ValueError(f"classes must be a sequence of labels, got {quote(classes)}")
     labels = np.asarray(classes).tolist() if hasattr(classes, "__array__") else list(classes)
     text = [isinstance(label, str) for label in labels]
     plain = all(isinstance(label, str | Real) and label == label for label in labels)
     if not labels or not plain or any(text) != all(text):
-        raise ValueError(f"classes must be all strings or all numbers, at least one, got {classes!r}")
+        raise ValueError(
+            f"classes must be all strings or all numbers, at least one, got {quote(classes)}"
+        )
     return np.unique(np.array(labels))
 
 
@@ -295,7 +319,9 @@ def check_bounds(bounds: Any) -> tuple[float, float]:
     try:
         low, high = (check_real("y_bounds", v) for v in bounds)
     except (TypeError, ValueError):
-        raise ValueError(f"y_bounds must be a (low, high) pair of numbers, got {bounds!r}") from None
+        raise ValueError(
+            f"y_bounds must be a (low, high) pair of numbers, got {quote(bounds)}"
+        ) from None
     if not (np.isfinite(high - low) and low < high):
         raise ValueError(f"y_bounds must be finite with low < high, got ({low:g}, {high:g})")
     return low, high

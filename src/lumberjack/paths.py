@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lumberjack.noise import Words, mix_keys
+from lumberjack.quoting import reading
 
 __all__ = ["Level", "PrefixTree", "read_paths"]
 
@@ -111,7 +112,8 @@ def read_paths(paths: Any, height: int | None, sep: str | None) -> PrefixTree:
     if isinstance(paths, np.ma.MaskedArray):
         raise TypeError("paths must not be a masked array; leave masked rows out")
     if hasattr(paths, "__array__"):
-        paths = np.asarray(paths)
+        with reading("paths"):
+            paths = np.asarray(paths)
         if not paths.size:
             return _from_labels([], height, tuple)
         if paths.ndim == 2 and paths.dtype.kind in "iub":

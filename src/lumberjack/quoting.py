@@ -1,9 +1,10 @@
 """Names and labels of a stranger's file in messages: short, and unable to steer a terminal."""
 
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
-__all__ = ["quote", "quote_all"]
+__all__ = ["bare", "bare_all", "quote", "quote_all", "reading"]
 
 _MOST = 80  # characters of one name
 _NAMES = 10
@@ -13,8 +14,34 @@ _short.maxstring = _short.maxlong = _short.maxother = _MOST
 quote = _short.repr
 
 
+def bare(name: str) -> str:
+    """A name without quotation marks, unless it is long or could steer a terminal."""
+    return name if name.isprintable() and len(name) <= _MOST else quote(name)
+
+
 def quote_all(names: Iterable[object]) -> str:
     """Some names, and how many more there are."""
+    return _some(map(quote, names))
+
+
+def bare_all(names: Iterable[str]) -> str:
+    """Some names without quotation marks, and how many more there are."""
+    return _some(map(bare, names))
+
+
+def _some(names: Iterable[str]) -> str:
     listed = list(names)
     more = f" and {len(listed) - _NAMES} more" if len(listed) > _NAMES else ""
-    return ", ".join(map(quote, listed[:_NAMES])) + more
+    return ", ".join(listed[:_NAMES]) + more
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Refuse what another library cannot convert, without its words, which may quote a cell."""
+    try:
+        yield
+    except BaseException as error:
+        panic = type(error).__name__ == "PanicException"  # of polars, which is no Exception
+        if isinstance(error, MemoryError) or not (isinstance(error, Exception) or panic):
+            raise
+        raise ValueError(f"{what} holds values that cannot be read") from None

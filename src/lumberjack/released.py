@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from lumberjack.anatomy import importances, leaf_sizes, learned_nothing
 from lumberjack.domain import Codes, Domain, columns_of
-from lumberjack.guarantee import Guarantee
-from lumberjack.inputs import check_names, read_table
+from lumberjack.guarantee import CLASSES_INFERRED, Guarantee
+from lumberjack.inputs import check_class_weight, check_names, read_table, unknown_classes
 from lumberjack.targets import Classes, Numbers, Target
 from lumberjack.tree import Forest
 
@@ -124,6 +124,11 @@ class Released:
     def class_weights(self, given: Mapping[Any, float] | str | None) -> Floats:
         """Weights of the classes, from a parameter and released counts alone."""
         labels = self.classes.labels
+        # A parameter may have been set after fit.
+        check_class_weight(given)
+        problem = unknown_classes(given, labels.tolist())
+        if problem and CLASSES_INFERRED not in self.guarantee.caveats:
+            raise ValueError(problem)
         if given is None:
             return np.ones(len(labels))
         if isinstance(given, Mapping):

@@ -3,6 +3,7 @@
 import os
 
 import numpy as np
+import pandas as pd
 import pytest
 from hostile import models
 
@@ -142,3 +143,47 @@ def test_a_small_file_cannot_keep_an_auditor_busy(originals, tmp_path, queries):
         promise["queries_per_record"] = queries
     with models.alarm():
         models.probe(opened(header, arrays, tmp_path))
+
+
+LONG = "z" * 100_000 + "\x1b[2J"
+LONG_CLAIMS = {
+    "parameters": {LONG: 1},
+    "parameters.feature_weights": [-1] * 20_000,
+    "parameters.class_weight": LONG,
+    "parameters.classes": [None] * 20_000,
+    "guarantee.accounting": LONG,
+    "guarantee.epsilon": 10**400,
+}
+
+
+@pytest.mark.parametrize("place", LONG_CLAIMS)
+def test_a_refusal_quotes_little(originals, tmp_path, place):
+    header, arrays = originals["classifier"]
+    *above, last = place.split(".")
+    container = header[above[0]] if above else header
+    if isinstance(LONG_CLAIMS[place], dict):
+        container[last].update(LONG_CLAIMS[place])
+    else:
+        container[last] = LONG_CLAIMS[place]
+    with pytest.raises(ValueError, match="some") as caught:
+        opened(header, arrays, tmp_path)
+    said = str(caught.value).replace(str(tmp_path), "")
+    assert len(said) < 200
+    assert said.isprintable()
+
+
+def test_columns_of_a_file_are_quoted_with_care(originals, tmp_path):
+    header, arrays = originals["classifier"]
+    added = [f"\x1b[2J{i}" + "z" * 3000 for i in range(500)]
+    header["domain"]["columns"] += [
+        {"name": n, "type": "numeric", "low": 0.0, "high": 1.0} for n in added
+    ]
+    if header["columns"]:
+        header["columns"] += added
+    model = opened(header, arrays, tmp_path)
+    for action in (model.predict, model.domain_.encode):
+        with pytest.raises(ValueError, match=r"domain|fit") as caught:
+            action(pd.DataFrame({"other": [1]}))
+        said = str(caught.value)
+        assert len(said) < 1200
+        assert "\x1b" not in said

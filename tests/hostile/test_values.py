@@ -240,9 +240,10 @@ def test_a_strange_person():
         for make in (list, objects, lambda v: pd.Series(objects(v))):
             people = make(with_one(strange, "p"))
             check(lambda ids=people: model.fit([[0.5]] * ROWS, [0] * ROWS, person_ids=ids))
-    for missing in (None, np.nan, "", b"", pd.NA, pd.NaT, Decimal("sNaN")):
-        with pytest.raises(ValueError, match="person_ids"):
-            model.fit([[0.5]] * 3, [0, 1, 0], person_ids=["p", missing, "q"])
+    for missing in (None, np.nan, "", "NA", b"", b"NA", b" null ", pd.NA, pd.NaT, Decimal("sNaN")):
+        other = b"p" if isinstance(missing, bytes) else "p"
+        with pytest.raises(ValueError, match=r"person_ids .* missing"):
+            model.fit([[0.5]] * 3, [0, 1, 0], person_ids=[other, missing, other])
     for single in (SECRET, 8417, {SECRET: 1}, iter([1, 2])):
         with pytest.raises(TypeError, match="person_ids must hold one id for each row"):
             model.fit([[0.5]] * 3, [0, 1, 0], person_ids=single)
@@ -272,6 +273,47 @@ def test_a_strange_person():
 )
 def test_a_strange_table(X):
     check(lambda: quick({"a": (0, 1), "b": ["x", "y"]}).fit(X, [0, 1]), may_work=False)
+
+
+BROKEN = {
+    "text that is not UTF-8": pa.array([SECRET.encode() + b"\xff"] * 2).view(pa.string()),
+    "no such time zone": pa.array([8417] * 2, pa.timestamp("us", SECRET)),
+    "dates beyond calendars": pa.array([2**62, 8417], pa.date64()),
+    "times beyond calendars": pa.array([2**62, 8417], pa.timestamp("s")),
+    "durations": pa.array([2**63 - 1, 8417], pa.duration("s")),
+    "union": pa.UnionArray.from_dense(
+        pa.array([0, 1], pa.int8()),
+        pa.array([0, 0], pa.int32()),
+        [pa.array([8417]), pa.array([SECRET])],
+    ),
+    "list": pa.array([[SECRET]] * 2),
+    "dictionary": pa.array([SECRET] * 2).dictionary_encode(),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_arrow_values_that_cannot_be_read(kind):
+    array = BROKEN[kind]
+    forms = [array, pa.chunked_array([array]), pd.Series(pd.arrays.ArrowExtensionArray(array))]
+    for values in forms:
+        for table in ({"c": values}, {0: values}):
+            X = pd.DataFrame(table) if isinstance(values, pd.Series) else pa.table({"c": values})
+            for declared in [declared for declared, _ in COLUMNS.values()] + [None]:
+                domain = None if declared is None else {str(name): declared for name in table}
+                check(lambda X=X, domain=domain: quick(domain).fit(X, [0, 1]))
+        for classes in ([0, 1], None):
+            model = quick({"a": (0, 1)}).set_params(classes=classes)
+            check(lambda y=values, model=model: model.fit([[0.5]] * 2, y))
+        check(lambda y=values: LumberjackRegressor(domain={"a": (0, 1)}).fit([[0.5]] * 2, y))
+        check(lambda ids=values: quick({"a": (0, 1)}).fit([[0.5]] * 2, [0, 1], person_ids=ids))
+        check(lambda paths=values: heavy_hitters(paths, height=1, epsilon=1, delta=1e-6, sep="/"))
+
+
+def test_a_frame_that_offers_its_schema_only():
+    batch = pa.record_batch({"a": pa.array([8417.0, 1.0])})
+    for domain in (None, {"a": (0, 1)}):
+        with pytest.raises(TypeError, match="got a RecordBatch"):
+            quick(domain).fit(batch, [0, 1])
 
 
 def test_masked_values_are_missing():
