@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 
 from lumberjack import Domain, PrivacyLeakWarning
@@ -43,19 +42,18 @@ EXPECTED = np.array(
 )
 
 
-def frames():
+def test_every_library_gives_the_same_codes(frame):
+    check_codes(EXAMPLE.encode(frame(ROWS)))
+    check_codes(EXAMPLE.encode(frame({name: ROWS[name] for name in reversed(ROWS)})))
+
+
+def test_every_type_of_column_gives_the_same_codes():
     nullable = pd.DataFrame(ROWS).astype({"age": "Int64", "zip": "Int64", "smokes": "boolean"})
-    categories = nullable.astype({"sex": "category"})
-    yield "pandas", nullable
-    yield "pandas, category and string dtypes", categories.astype({"sex": "string"})
-    yield "polars", pl.DataFrame(ROWS, strict=False)
-    yield "pyarrow", pa.table(ROWS)
-    yield "other order", pl.DataFrame(ROWS, strict=False).select(list(ROWS)[::-1])
+    for kind in ("category", "string"):
+        check_codes(EXAMPLE.encode(nullable.astype({"sex": kind})))
 
 
-@pytest.mark.parametrize(("name", "frame"), list(frames()), ids=[n for n, _ in frames()])
-def test_every_library_gives_the_same_codes(name, frame):
-    codes = EXAMPLE.encode(frame)
+def check_codes(codes):
     assert codes.dtype == np.uint32
     assert codes.flags.c_contiguous
     middle = codes[2, 4]

@@ -48,19 +48,6 @@ DOMAIN = Domain({"age": (0, 100), "city": ["Bonn", "Kiel", "Trier"], "member": [
 ignore_leaks = pytest.mark.filterwarnings("ignore::lumberjack.PrivacyLeakWarning")
 
 
-def table(n=4000, seed=0):
-    rng = np.random.default_rng(seed)
-    frame = pd.DataFrame(
-        {
-            "age": rng.uniform(0, 100, n),
-            "city": rng.choice(["Bonn", "Kiel", "Trier"], n),
-            "member": rng.random(n) < 0.5,
-        }
-    )
-    y = np.where((frame["age"] > 50) ^ (frame["city"] == "Kiel"), "yes", "no")
-    return frame, y
-
-
 def classifier(**kwargs):
     settings = {"epsilon": 4.0, "n_estimators": 8, "domain": DOMAIN, "classes": ["no", "yes"]}
     return LumberjackClassifier(**{**settings, **kwargs})
@@ -73,7 +60,7 @@ def seeded_classifier(**kwargs):
 # What goes in
 
 
-def test_frames_of_every_library_as_they_are():
+def test_frames_of_every_library_as_they_are(table):
     frame, y = table()
     expected = None
     for X in (
@@ -92,7 +79,7 @@ def test_frames_of_every_library_as_they_are():
     assert np.mean(model.predict(frame.to_numpy(dtype=object)) == y) > 0.9
 
 
-def test_missing_and_unknown_values_are_neither_lost_nor_fatal():
+def test_missing_and_unknown_values_are_neither_lost_nor_fatal(table):
     frame, y = table()
     frame.loc[::7, "age"] = np.nan
     frame.loc[::11, "city"] = None
@@ -106,7 +93,7 @@ def test_missing_and_unknown_values_are_neither_lost_nor_fatal():
     assert np.isfinite(model.predict_proba(odd)).all()
 
 
-def test_targets_may_be_strings_numbers_or_booleans_in_any_library():
+def test_targets_may_be_strings_numbers_or_booleans_in_any_library(table):
     frame, y = table(2000)
     for target, classes in [
         (y, ["yes", "no"]),
@@ -121,7 +108,7 @@ def test_targets_may_be_strings_numbers_or_booleans_in_any_library():
         assert set(model.predict(frame).tolist()) <= set(classes)
 
 
-def test_a_class_that_never_occurs_is_known_all_the_same():
+def test_a_class_that_never_occurs_is_known_all_the_same(table):
     frame, y = table(2000)
     model = classifier(classes=["maybe", "no", "yes"]).fit(frame, y)
     assert model.predict_proba(frame).shape == (2000, 3)
@@ -210,7 +197,7 @@ def test_bad_bounds_are_refused_before_data_is_touched(bounds):
         ),
     ],
 )
-def test_errors_about_the_schema_name_no_value_row_or_count(spoil, error, message):
+def test_errors_about_the_schema_name_no_value_row_or_count(table, spoil, error, message):
     X, y = spoil(*table(777))
     with pytest.raises(error, match=message) as caught:
         classifier().fit(X, y)
@@ -218,7 +205,7 @@ def test_errors_about_the_schema_name_no_value_row_or_count(spoil, error, messag
         assert secret not in str(caught.value)
 
 
-def test_sample_weight_is_refused_with_an_explanation():
+def test_sample_weight_is_refused_with_an_explanation(table):
     frame, y = table(500)
     with pytest.raises(TypeError, match=r"sample_weight is not supported: .* class_weight"):
         classifier().fit(frame, y, sample_weight=np.ones(500))
@@ -226,7 +213,7 @@ def test_sample_weight_is_refused_with_an_explanation():
         classifier().fit(frame, y, magic=1)
 
 
-def test_prediction_needs_a_fit_and_the_same_columns():
+def test_prediction_needs_a_fit_and_the_same_columns(table):
     frame, y = table(500)
     with pytest.raises(NotFittedError):
         classifier().predict(frame)
@@ -242,7 +229,7 @@ def test_prediction_needs_a_fit_and_the_same_columns():
 # Decided cases
 
 
-def test_a_light_root_is_the_one_leaf():
+def test_a_light_root_is_the_one_leaf(table):
     frame, y = table(50)
     model = classifier(epsilon=0.1).fit(frame, y)
     assert [tree.n_leaves for tree in model.forest_.trees] == [1] * 8
@@ -259,7 +246,7 @@ def test_a_domain_with_nothing_left_to_split_stops():
     assert model.score(X, [1, 0] * 20000) == 1.0
 
 
-def test_domain_is_stored_as_given_and_may_be_a_dict():
+def test_domain_is_stored_as_given_and_may_be_a_dict(table):
     given = {"age": (0, 100), "city": ["Bonn", "Kiel", "Trier"], "member": [False, True]}
     frame, y = table(500)
     model = classifier(domain=given).fit(frame, y)
@@ -268,7 +255,7 @@ def test_domain_is_stored_as_given_and_may_be_a_dict():
     assert clone(model).domain == given
 
 
-def test_inference_is_a_caveat_for_each_thing_inferred():
+def test_inference_is_a_caveat_for_each_thing_inferred(table):
     frame, y = table(500)
     with pytest.warns(PrivacyLeakWarning) as warned:
         model = LumberjackClassifier(rows_per_person=2, random_state=0).fit(frame, y)
@@ -291,7 +278,7 @@ def test_types_that_tell_everything_need_no_caveat():
     assert model.guarantee_.caveats == ()
 
 
-def test_paper_settings():
+def test_paper_settings(table):
     model = LumberjackClassifier.paper(2.0, domain=DOMAIN)
     assert model.get_params() == {
         **LumberjackClassifier().get_params(),
@@ -310,7 +297,7 @@ def test_paper_settings():
 
 
 @pytest.mark.parametrize("leaf", ["counts", "majority"])
-def test_leaf_kinds_and_proper_probabilities(leaf):
+def test_leaf_kinds_and_proper_probabilities(table, leaf):
     frame, y = table()
     model = classifier(leaf=leaf).fit(frame, y)
     proba = model.predict_proba(frame)
@@ -334,7 +321,7 @@ def test_class_weight_moves_votes_and_costs_nothing():
     assert balanced.guarantee_ == plain.guarantee_
 
 
-def test_feature_weights_are_public_chances():
+def test_feature_weights_are_public_chances(table):
     frame, y = table()
     model = classifier(feature_weights={"city": 0.0, "member": 0.0}).fit(frame, y)
     assert {int(f) for tree in model.forest_.trees for f in tree.feature} == {-1, 0}
@@ -343,7 +330,7 @@ def test_feature_weights_are_public_chances():
             classifier(feature_weights=bad).fit(frame, y)
 
 
-def test_regression():
+def test_regression(table):
     frame, _ = table(10_000)
     y = frame["age"] + 30 * (frame["city"] == "Kiel")
     model = LumberjackRegressor(8.0, domain=DOMAIN, y_bounds=(0, 130)).fit(frame, y)
@@ -361,7 +348,7 @@ def test_regression():
 
 @ignore_leaks
 @pytest.mark.parametrize("kind", ["classifier", "paper", "regressor"])
-def test_one_seed_gives_one_forest(kind):
+def test_one_seed_gives_one_forest(table, kind):
     frame, y = table(4000)
     if kind == "regressor":
         y = frame["age"].to_numpy()
@@ -385,7 +372,7 @@ def test_one_seed_gives_one_forest(kind):
     assert np.array_equal(one, fitted(frame.iloc[shuffle], y[shuffle]))
 
 
-def test_without_a_seed_every_forest_is_new():
+def test_without_a_seed_every_forest_is_new(table):
     frame, y = table(4000)
     first, second = (classifier().fit(frame, y) for _ in range(2))
     assert not np.array_equal(first.predict_proba(frame), second.predict_proba(frame))
@@ -395,7 +382,7 @@ def test_without_a_seed_every_forest_is_new():
 
 
 @ignore_leaks
-def test_rows_per_person_are_enforced_at_random():
+def test_rows_per_person_are_enforced_at_random(table):
     frame, y = table(3000)
     people = np.repeat(np.arange(300), 10)
     model = classifier(rows_per_person=3, epsilon=50.0, max_depth=1)
@@ -419,7 +406,7 @@ def test_rows_per_person_are_enforced_at_random():
 
 
 @pytest.mark.parametrize("kind", ["joint", "paper", "regressor"])
-def test_with_ids_the_unit_is_the_person(kind):
+def test_with_ids_the_unit_is_the_person(table, kind):
     """Also with one row each: which row of a person is kept is random, so one more row replaces one."""
     frame, y = table(300)
     model = {
@@ -439,7 +426,7 @@ def test_with_ids_the_unit_is_the_person(kind):
     assert "for every person (one row of each is used)" in model.privacy_report()
 
 
-def test_persons_without_an_id_are_refused():
+def test_persons_without_an_id_are_refused(table):
     frame, y = table(300)
     people = np.arange(300.0)
     for missing in (np.nan, None, pd.NA):
@@ -490,7 +477,7 @@ def test_one_arrow_id_is_one_person():
 
 
 @ignore_leaks
-def test_persons_do_not_depend_on_the_container():
+def test_persons_do_not_depend_on_the_container(table):
     frame, y = table(400)
     people = np.repeat(np.arange(100), 4)
     same = [
@@ -537,14 +524,14 @@ def test_missing_booleans_do_not_show_in_an_inferred_domain():
     assert models[0].guarantee_ == models[1].guarantee_
 
 
-def test_warnings_count_no_classes(recwarn):
+def test_warnings_count_no_classes(table, recwarn):
     frame, _ = table(40)
     classifier(classes=range(40)).fit(frame, [*range(20), *[0] * 20])
     assert ["learned nothing" in str(w.message) for w in recwarn.list] == [True]
 
 
 @pytest.mark.parametrize("target", ["class", "number"])
-def test_a_model_that_learned_nothing_says_so(target):
+def test_a_model_that_learned_nothing_says_so(table, target):
     frame, y = table(300)
     model, y = (classifier(), y) if target == "class" else (LumberjackRegressor(), frame["age"])
     settings = {"epsilon": 0.1, "domain": DOMAIN, **({} if target == "class" else {"y_bounds": (0, 9)})}
@@ -556,7 +543,7 @@ def test_a_model_that_learned_nothing_says_so(target):
 
 
 @ignore_leaks
-def test_weights_of_classes_that_were_not_seen_are_named():
+def test_weights_of_classes_that_were_not_seen_are_named(table):
     frame, y = table(4000)
     with pytest.warns(UserWarning, match=r"class_weight names labels .*: \['Yes'\]") as caught:
         classifier(classes=None, class_weight={"Yes": 2.0, "no": 1.0}).fit(frame, y)
@@ -575,7 +562,7 @@ def test_many_classes_cost_no_search_each(monkeypatch):
     assert len(searches) < 400
 
 
-def test_a_fit_that_fails_changes_nothing():
+def test_a_fit_that_fails_changes_nothing(table):
     frame, y = table(500)
     model = classifier().fit(frame, y)
     before = model.predict_proba(frame)
@@ -585,7 +572,7 @@ def test_a_fit_that_fails_changes_nothing():
     np.testing.assert_array_equal(model.predict_proba(frame), before)
 
 
-def test_arrays_follow_the_order_of_the_frame_in_fit():
+def test_arrays_follow_the_order_of_the_frame_in_fit(table):
     frame, y = table()
     turned = frame[["member", "age", "city"]]
     model = classifier().fit(turned, y)
@@ -619,7 +606,7 @@ def reachable(thing, path="model", seen=None):
         ("exponential", "random"),
     ],
 )
-def test_neighbours_with_the_same_noise_differ_in_released_values_only(kind, splits):
+def test_neighbours_with_the_same_noise_differ_in_released_values_only(table, kind, splits):
     """A planted record must not show in any attribute but the noisy values and the splits they chose."""
     frame, y = table(3000)
     more = pd.concat([frame, pd.DataFrame({"age": [99.123456], "city": ["Trier"], "member": [True]})])
@@ -667,7 +654,7 @@ def test_neighbours_with_the_same_noise_differ_in_released_values_only(kind, spl
 
 
 @ignore_leaks
-def test_leaf_values_are_counts_plus_the_promised_noise():
+def test_leaf_values_are_counts_plus_the_promised_noise(table):
     frame, y = table(5000)
     model = classifier(epsilon=8.0, n_estimators=50, max_depth=30).fit(frame, y)
     leaves = model.apply(frame)
@@ -682,7 +669,7 @@ def test_leaf_values_are_counts_plus_the_promised_noise():
     assert noise.std() == pytest.approx(model.guarantee_.leaf_noise, rel=0.1)
 
 
-def test_progress_shows_trees_and_no_rows(capsys):
+def test_progress_shows_trees_and_no_rows(table, capsys):
     frame, y = table(777)
     classifier(verbose=1, n_estimators=3).fit(frame, y)
     shown = capsys.readouterr().out
@@ -696,7 +683,7 @@ def test_the_papers_accounting_has_no_guided_splits():
         classifier(splits="guided", accounting="paper").fit(Untouchable(), Untouchable())
 
 
-def test_guarantee_is_the_plan():
+def test_guarantee_is_the_plan(table):
     from lumberjack import plan
 
     frame, y = table(500)
@@ -723,7 +710,7 @@ def test_one_label_does_not_change_how_others_are_read():
 
 @ignore_leaks
 @pytest.mark.parametrize("splits", ["guided", "random"])
-def test_feature_importances_follow_the_columns_of_the_table(splits):
+def test_feature_importances_follow_the_columns_of_the_table(table, splits):
     """In the order of fit's table, as in scikit-learn; another order, the same importances."""
     frame, y = table(6000)
     model = seeded_classifier(splits=splits).fit(frame, y)
@@ -765,7 +752,7 @@ def test_guided_splits_for_numbers_and_many_classes():
     assert np.allclose(many.predict_proba(X[:100]).sum(axis=1), 1)
 
 
-def test_calibration_is_part_of_guided_forests_alone():
+def test_calibration_is_part_of_guided_forests_alone(table):
     frame, y = table(3000)
     for settings in ({"splits": "random"}, {"leaf": "majority"}):
         model = classifier(**settings).fit(frame, y)
@@ -798,7 +785,7 @@ def arrays_in(value, seen):
 
 @pytest.mark.parametrize("splits", ["guided", "random"])
 @pytest.mark.parametrize("leaf", ["counts", "majority", "mean"])
-def test_released_arrays_own_their_memory(splits, leaf):
+def test_released_arrays_own_their_memory(table, splits, leaf):
     """A slice of a longer work buffer would keep private counts within reach, behind ``base``."""
     frame, y = table()
     model = classifier(splits=splits, leaf=leaf)
@@ -844,7 +831,7 @@ def test_weights_that_floats_cannot_tell_apart_are_refused(weights):
 
 
 @pytest.mark.parametrize("kind", ["classes", "number"])
-def test_the_calibration_histogram_has_half_the_noise_of_a_leaf(kind, monkeypatch):
+def test_the_calibration_histogram_has_half_the_noise_of_a_leaf(table, kind, monkeypatch):
     """Released minus exact counts over 40 fits: chi-square of their variance, at 1e-6."""
     frame, y = table(3000)
     seen = []

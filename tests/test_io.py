@@ -30,27 +30,16 @@ GOLDEN = Path(__file__).parent / "golden"
 DOMAIN = Domain({"age": (0, 100), "city": ["Bonn", "Kiel", "Trier"], "member": [False, True]})
 
 
-def table(n=3000, seed=0):
-    rng = np.random.default_rng(seed)
-    frame = pd.DataFrame(
-        {
-            "age": rng.uniform(0, 100, n),
-            "city": rng.choice(["Bonn", "Kiel", "Trier"], n),
-            "member": rng.random(n) < 0.5,
-        }
-    )
-    return frame, ((frame["age"] > 50) ^ (frame["city"] == "Kiel")).to_numpy()
-
-
 def classifier(**kwargs):
     settings = {"epsilon": 4.0, "n_estimators": 3, "domain": DOMAIN, "classes": [False, True]}
     return LumberjackClassifier(**{**settings, **kwargs})
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory):
+def saved(table, tmp_path_factory):
     """A small model file, and the model."""
-    model = classifier().fit(*table())
+    X, y = table()
+    model = classifier().fit(X, y == "yes")
     path = tmp_path_factory.mktemp("models") / "model.lumberjack"
     model.save(path)
     return path, model
@@ -78,9 +67,9 @@ def load_bytes(data, tmp_path):
     ],
 )
 @pytest.mark.filterwarnings("ignore::lumberjack.PrivacyLeakWarning")
-def test_labels_of_every_kind_come_back(labels, classes, tmp_path):
+def test_labels_of_every_kind_come_back(table, labels, classes, tmp_path):
     X, truth = table()
-    y = np.array(labels, dtype=object if labels == ["a", "b"] else None)[truth.astype(int)]
+    y = np.array(labels, dtype=object if labels == ["a", "b"] else None)[(truth == "yes").astype(int)]
     model = classifier(classes=classes).fit(X, y)
     model.save(tmp_path / "m")
     again = load(tmp_path / "m")
@@ -103,8 +92,9 @@ def test_labels_of_every_kind_come_back(labels, classes, tmp_path):
     ],
 )
 @pytest.mark.filterwarnings("ignore::lumberjack.PrivacyLeakWarning")
-def test_parameters_come_back_and_the_model_can_be_cloned_and_fitted_again(settings, tmp_path):
+def test_parameters_come_back_and_the_model_can_be_cloned_and_fitted_again(table, settings, tmp_path):
     X, y = table()
+    y = y == "yes"
     model = classifier(**settings).fit(X, y)
     model.save(tmp_path / "m")
     again = load(tmp_path / "m")
@@ -126,7 +116,7 @@ def test_parameters_come_back_and_the_model_can_be_cloned_and_fitted_again(setti
 
 @pytest.mark.parametrize("bounds", [(-3, 120.5), None])
 @pytest.mark.filterwarnings("ignore::lumberjack.PrivacyLeakWarning")
-def test_a_regressor_comes_back(bounds, tmp_path):
+def test_a_regressor_comes_back(table, bounds, tmp_path):
     X, _ = table()
     X = X[["city", "age", "member"]].to_numpy(dtype=object)
     domain = {"b": DOMAIN["city"], "a": (0, 100), "c": DOMAIN["member"]}
@@ -152,10 +142,10 @@ def test_categories_of_every_kind_come_back(tmp_path):
     np.testing.assert_array_equal(load(tmp_path / "m").predict_proba(X), model.predict_proba(X))
 
 
-def test_a_model_with_seeded_noise_is_not_saved_by_accident(tmp_path):
-    model = classifier(random_state=42)
+def test_a_model_with_seeded_noise_is_not_saved_by_accident(table, tmp_path):
+    model, (X, y) = classifier(random_state=42), table()
     with pytest.warns(PrivacyLeakWarning, match="seeded"):
-        model.fit(*table())
+        model.fit(X, y == "yes")
     with pytest.raises(ValueError, match="allow_seeded=True"):
         model.save(tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
@@ -167,12 +157,12 @@ def test_a_model_with_seeded_noise_is_not_saved_by_accident(tmp_path):
     assert "random_state" not in header["parameters"]
 
 
-def test_the_mark_of_an_inferred_domain_reaches_the_file(tmp_path):
+def test_the_mark_of_an_inferred_domain_reaches_the_file(table, tmp_path):
     X, y = table()
     with pytest.warns(PrivacyLeakWarning):
         domain = Domain.infer(X)
     with pytest.warns(PrivacyLeakWarning, match="domain inferred"):
-        model = classifier(domain=domain).fit(X, y)
+        model = classifier(domain=domain).fit(X, y == "yes")
     model.save(tmp_path / "m")
     assert load(tmp_path / "m").domain_.inferred
     domain.to_json(tmp_path / "d.json")
@@ -617,7 +607,7 @@ def test_a_calibration_that_no_fit_could_have_is_refused(saved, tmp_path, number
         load_bytes(with_arrays(saved[0].read_bytes(), calibration=(0, number)), tmp_path)
 
 
-def test_splits_beyond_a_column_are_refused(tmp_path):
+def test_splits_beyond_a_column_are_refused(table, tmp_path):
     """SHAP would read far outside its arrays: the cut of a number as the place of a category."""
     X, _ = table()
     model = classifier(domain={"age": (0, 100)}).fit(X[["age"]], (X["age"] > 50).to_numpy())

@@ -98,13 +98,16 @@ def test_strings_are_cut_at_the_height():
     assert spelled(read_paths(["a/b/c/d", "a/b"], 2, "/")) == {("a",): 2, ("a", "b"): 2}
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_frames_and_series(library):
-    lib = pytest.importorskip(library)
-    frame = lib.DataFrame({"x": ["a", "a"], "y": ["b", "c"]})
-    assert spelled(read_paths(frame, None, None)) == naive([("a", "b"), ("a", "c")])
-    numbers = lib.DataFrame({"x": [1, 1], "y": [2, 3]})
+def test_frames(frame):
+    words = frame({"x": ["a", "a"], "y": ["b", "c"]})
+    assert spelled(read_paths(words, None, None)) == naive([("a", "b"), ("a", "c")])
+    numbers = frame({"x": [1, 1], "y": [2, 3]})
     assert spelled(read_paths(numbers, None, None)) == naive([(1, 2), (1, 3)])
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_series(library):
+    lib = pytest.importorskip(library)
     assert spelled(read_paths(lib.Series(["a/b"]), None, "/")) == naive([("a", "b")])
 
 
