@@ -41,6 +41,7 @@ CELLS = 2**31  # numbers are placed on this many cells of their public range
 MISSING = 2**32 - 1
 OTHER = 2**32 - 2
 
+_LARGEST = 2**26  # bytes of a domain file
 _LOOKUP = 2**16  # entries of a table from values to codes
 
 _INTEGERS = (nw.Int8, nw.Int16, nw.Int32, nw.Int64, nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64)
@@ -462,7 +463,11 @@ class Domain:
         FileNotFoundError: [Errno 2] No such file or directory: 'no such file'
         """
         try:
-            return cls.from_dict(json.loads(Path(path).read_text("utf-8")))
+            with Path(path).open("rb") as file:  # which may be a device without end
+                text = file.read(_LARGEST + 1)
+            if len(text) > _LARGEST:
+                raise ValueError(f"not a domain: larger than {_LARGEST // 2**20} MiB")
+            return cls.from_dict(json.loads(text.decode("utf-8")))
         except json.JSONDecodeError as error:
             raise ValueError(f"not a domain: invalid JSON at line {error.lineno}") from None
         except (UnicodeDecodeError, RecursionError):

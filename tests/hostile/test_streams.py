@@ -63,3 +63,10 @@ def test_a_reader_that_has_gone(work, command):
     line = f"{PROGRAM} {command} | true; echo ${{PIPESTATUS[0]}}"
     done = shell(line, work)
     assert (done.stdout, done.stderr) == ("141\n", "")
+
+
+def test_a_domain_without_end(work):
+    """Refused after 64 MiB, in less memory than an endless read would soon take."""
+    line = "train data.csv --target back --domain /dev/zero --epsilon 1 -o new.csv"
+    done = shell(f"ulimit -v 16000000; timeout 60 {PROGRAM} {line}", work)
+    assert (done.returncode, done.stderr) == (2, "Error: not a domain: larger than 64 MiB\n")
