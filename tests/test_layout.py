@@ -34,6 +34,7 @@ ORDER = """
 LAYERS = [line.split() for line in ORDER.strip().splitlines()]
 MODULES = [name for layer in LAYERS for name in layer]
 PUBLIC_UNDERSCORES = {"_replace", "_asdict", "_fields", "_getframe", "_exit", "_cache"}
+PLANNED = {"guarantee", "planning", "events"}  # where leaves are priced
 ONE_ROOM = {"forest": {"_weights", "_keep"}}  # what estimators share is in ``base``
 
 
@@ -126,16 +127,30 @@ def is_self(node):
 
 
 def test_no_function_takes_more_than_seven_arguments():
-    """Estimators' ``__init__`` and commands aside; keyword-only settings do not count."""
+    """Keyword-only ones count. Commands aside, and what has the settings of an estimator or a search."""
+    settings = {"__init__", "plan", "heavy_hitters", "plan_heavy_hitters", "calibrate"}
     long = []
     for name in MODULES:
         for file in files_of(name):
             for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-                if isinstance(node, ast.FunctionDef) and node.name != "__init__" and "cli" not in name:
-                    given = [a.arg for a in node.args.posonlyargs + node.args.args]
+                if isinstance(node, ast.FunctionDef) and node.name not in settings and "cli" not in name:
+                    given = [
+                        a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+                    ]
                     if len([a for a in given if a not in ("self", "cls")]) > 7:
                         long.append(f"{file.name}: {node.name}")
     assert long == []
+
+
+@pytest.mark.parametrize("name", sorted({*MODULES} - {"targets", "fitting"} - PLANNED))
+def test_what_a_leaf_releases_is_decided_by_targets(name):
+    """Targets know what leaves release, and plans what it costs; nobody else asks which kind it is."""
+    for file in files_of(name):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Compare):
+                asked = {getattr(node.left, "attr", None), getattr(node.left, "id", None)}
+                constant = any(isinstance(part, ast.Constant) for part in node.comparators)
+                assert not ("leaf" in asked and constant), f"{file.name}:{node.lineno}"
 
 
 def table():

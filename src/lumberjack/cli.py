@@ -39,7 +39,7 @@ from lumberjack.console import (
 from lumberjack.domain import Domain
 from lumberjack.files import check_target
 from lumberjack.forest import LumberjackClassifier, load
-from lumberjack.guarantee import Guarantee, Leaf, Method, plan
+from lumberjack.guarantee import ClassLeaf, Guarantee, Leaf, Method, plan
 from lumberjack.heavy_hitters import heavy_hitters
 from lumberjack.io import pack
 from lumberjack.options import (
@@ -152,9 +152,7 @@ def plan_command(
     trees: Trees = 20,
     depth: Depth = 100,
     regression: Annotated[bool, typer.Option("--regression", help="Leaves hold a mean.")] = False,
-    leaf: Annotated[
-        Literal["counts", "majority", "exponential"], typer.Option(help="What a leaf releases.")
-    ] = "counts",
+    leaf: Annotated[ClassLeaf, typer.Option(help="What a leaf releases.")] = "counts",
     splits: SplitsOption = None,
     accounting: AccountingOption = "joint",
     structure_share: Share = None,

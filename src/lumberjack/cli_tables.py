@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,7 @@ from lumberjack.console import (
 from lumberjack.domain import Domain, Encoded, Numeric
 from lumberjack.files import check_target, open_to_write
 from lumberjack.forest import LumberjackClassifier, LumberjackRegressor, load
-from lumberjack.guarantee import NOT_ENFORCED
+from lumberjack.guarantee import NOT_ENFORCED, ClassLeaf
 from lumberjack.io import pack
 from lumberjack.options import (
     AccountingOption,
@@ -161,9 +161,7 @@ def train(
     ] = None,
     trees: Trees = 20,
     depth: Depth = 100,
-    leaf: Annotated[
-        Literal["counts", "majority", "exponential"], typer.Option(help="What a leaf releases.")
-    ] = "counts",
+    leaf: Annotated[ClassLeaf, typer.Option(help="What a leaf releases.")] = "counts",
     splits: SplitsOption = None,
     accounting: AccountingOption = "joint",
     structure_share: Share = None,

@@ -6,7 +6,7 @@ module and ``base``, the part shared by both estimators, are the only ones that 
 
 import os
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -19,6 +19,7 @@ from lumberjack.guarantee import (
     BOUNDS_INFERRED,
     CLASSES_INFERRED,
     Accounting,
+    ClassLeaf,
     Leaf,
     Splits,
     warn,
@@ -129,7 +130,7 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
         domain: Domain | Mapping[str, Any] | None = None,
         classes: Any = None,
         splits: Splits = "guided",
-        leaf: Literal["counts", "majority", "exponential"] = "counts",
+        leaf: ClassLeaf = "counts",
         accounting: Accounting = "joint",
         structure_share: float | None = None,
         threshold: float | None = None,
@@ -199,8 +200,9 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
         return self
 
     def _leaf_kind(self) -> Leaf:
-        if self.leaf not in ("counts", "majority", "exponential"):
-            raise ValueError(f"leaf must be 'counts', 'majority' or 'exponential', got {self.leaf!r}")
+        if self.leaf not in get_args(ClassLeaf):
+            known = ", ".join(map(repr, get_args(ClassLeaf)))
+            raise ValueError(f"leaf must be one of {known}, got {self.leaf!r}")
         check_class_weight(self.class_weight)
         if self.classes is not None:
             labels = check_classes(self.classes).tolist()

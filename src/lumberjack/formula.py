@@ -89,7 +89,8 @@ def _zcdp(g: Guarantee) -> list[str]:
 
 def _paper(g: Guarantee) -> list[str]:
     """Theorem 1 for the structure, zCDP for the leaves, and both added up."""
-    rho = "N·(λ·w)²/8" if g.leaf == "exponential" else "Σ k·B²/(2·σ²) over noisy sums"
+    chosen = any(isinstance(event, Choices) for event in g.events)
+    rho = "N·(λ·w)²/8" if chosen else "Σ k·B²/(2·σ²) over noisy sums"
     return [
         "δ is the largest, over j = 0 to m, of 1 − q + q·G(s·ε − ln q, √j/σ) and G(s·ε + ln q, √j/σ), "
         "where q is Φ(Δ/σ)^(m − j), G(a, μ) is Φ(μ/2 − a/μ) − e^a·Φ(−μ/2 − a/μ), and G(a, 0) is 0; m, σ "

@@ -50,7 +50,8 @@ Splits = Literal["guided", "random"]
 Unit = Literal["row", "person"]
 Method = Literal["sparse", "two-sided", "gaussian", "top-down"]
 Source = Literal["sparse", "two-sided", "gaussian", "top-down", "composed"]
-Leaf = Literal["counts", "majority", "exponential", "mean", "prefixes", "none"]
+ClassLeaf = Literal["counts", "majority", "exponential"]
+Leaf = Literal[ClassLeaf, "mean", "prefixes", "none"]
 
 NOT_PROVED = "Theorem 1 of the paper; not proved for adaptive queries"
 SEEDED = "seeded noise: whoever knows random_state can remove it"

@@ -16,7 +16,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from lumberjack.guarantee import (
     DOMAIN_INFERRED,
     NOT_PROVED,
     SUM_BOUND,
+    ClassLeaf,
     Guarantee,
     calibration_counts,
     event_kinds,
@@ -305,7 +306,7 @@ def _read_arrays(data: bytes, listed: Any, place: int) -> dict[str, NDArray[Any]
 def _restore(header: dict[str, Any], arrays: dict[str, NDArray[Any]], size: int) -> Stored:
     kind = header["estimator"]
     guarantee = _restore_guarantee(header["guarantee"])
-    leaves = {"classifier": ("counts", "majority", "exponential"), "regressor": ("mean",)}
+    leaves = {"classifier": get_args(ClassLeaf), "regressor": ("mean",)}
     if guarantee.leaf not in leaves.get(kind, ()) or guarantee.method != "sparse":
         raise ValueError("the estimator does not fit the guarantee")
     domain = Domain.from_dict(header["domain"])
