@@ -528,6 +528,26 @@ def test_missing_booleans_do_not_show_in_an_inferred_domain():
     assert models[0].guarantee_ == models[1].guarantee_
 
 
+@pytest.mark.parametrize(
+    "hold",
+    [
+        lambda flags: pd.DataFrame({"flag": flags}),
+        lambda flags: pd.DataFrame({"flag": pd.array(flags, dtype="boolean")}),
+        lambda flags: pd.DataFrame({"flag": pd.array(flags, dtype=pd.ArrowDtype(pa.bool_()))}),
+        lambda flags: np.array(flags)[:, None],
+        lambda flags: [[flag] for flag in flags],
+        lambda flags: pl.DataFrame({"flag": pl.Series(flags, dtype=pl.Object)}),
+    ],
+    ids=["pandas", "nullable", "arrow in pandas", "numpy", "list", "object"],
+)
+def test_booleans_of_undeclared_type_have_a_caveat_whatever_one_row_holds(hold):
+    whole, gap = [True, False] * 300, [True, None, *[True, False] * 299]
+    with pytest.warns(PrivacyLeakWarning):
+        models = [LumberjackClassifier(classes=[0, 1]).fit(hold(v), [0, 1] * 300) for v in (whole, gap)]
+    assert [model.guarantee_.caveats for model in models] == [(DOMAIN_INFERRED,)] * 2
+    assert models[0].domain_ == models[1].domain_
+
+
 def test_warnings_count_no_classes(table, recwarn):
     frame, _ = table(40)
     classifier(classes=range(40)).fit(frame, [*range(20), *[0] * 20])
