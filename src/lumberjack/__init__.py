@@ -1,5 +1,13 @@
 """Differentially private random forests, and heavy hitters in trees."""
 
+import sys
+
+# ``python -m lumberjack`` imports the package before the program.
+if sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv) :][:1] == [__name__]:
+    from lumberjack_program import stop_on_interrupt
+
+    stop_on_interrupt()
+
 from lumberjack.accounting import Choices, NoisySums, ThresholdQueries
 from lumberjack.composition import compose
 from lumberjack.domain import Domain

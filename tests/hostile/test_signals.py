@@ -104,6 +104,24 @@ def test_ctrl_c_while_importing(tmp_path):
     assert process.returncode == 130
 
 
+def test_ctrl_c_while_a_module_runs_as_the_program(tmp_path):
+    """``python -m lumberjack`` imports the package first: here NumPy's stand-in takes its time."""
+    (tmp_path / "numpy.py").write_text(
+        "import time\nprint('importing', flush=True)\nwhile True:\n    time.sleep(1)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lumberjack", "plan"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "importing\n"
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60)[1] == "Stopped.\n"
+    assert process.returncode == 130
+
+
 def hold(path, ready, go):
     with open_to_write(path) as file:
         file.write(b"whole")
