@@ -13,7 +13,13 @@ import time
 import numpy as np
 
 from lumberjack import heavy_hitters
-from lumberjack.accounting import calibrate, calibrate_paper, queries_per_tree
+from lumberjack.accounting import (
+    NoisySums,
+    ThresholdQueries,
+    calibrate,
+    calibrate_paper,
+    queries_per_tree,
+)
 from lumberjack.noise import Bits, RoundedGaussian, ThresholdCoin
 
 N = 5_000_000
@@ -69,8 +75,9 @@ def calibration():
     for epsilon in (0.001, 1.0, 100.0):
         for k, h in ((20, 100), (1000, 100), (10_000, 10**6)):
             m = k * queries_per_tree(h)
-            joint = best_of(3, lambda e=epsilon, m=m, k=k: calibrate(e, 1e-6, m=m, k=k))
-            paper = best_of(1, lambda e=epsilon, m=m, k=k: calibrate_paper(e, 1e-6, m=m, k=k))
+            parts = [((ThresholdQueries(m, 1.0, 0.0, 0.0),), 0.5), ((NoisySums(k, 1.0),), 0.5)]
+            joint = best_of(3, lambda e=epsilon, parts=parts: calibrate(e, 1e-6, parts))
+            paper = best_of(1, lambda e=epsilon, m=m: calibrate_paper(e, 1e-6, m=m))
             print(f"calibration eps={epsilon:<6g} m={m:<7} joint {1e3 * joint:5.1f} ms", end="")
             print(f", Theorem 1 {1e3 * paper:6.1f} ms")
 

@@ -19,8 +19,8 @@ from sklearn.datasets import make_classification
 from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.model_selection import train_test_split
 
-import lumberjack.guarantee
 import lumberjack.guided
+import lumberjack.planning
 import lumberjack.targets
 import lumberjack.training
 from lumberjack import Domain, LumberjackClassifier, LumberjackRegressor
@@ -114,7 +114,7 @@ def without_calibration():
 
 def share(choice, pruning):
     """Of mu^2, for choices and for pruning; the rest is for leaves."""
-    return constant(lumberjack.guarantee, "_CHOICE_PART", choice / (choice + pruning)), {
+    return constant(lumberjack.planning, "_CHOICE_PART", choice / (choice + pruning)), {
         "structure_share": choice + pruning
     }
 
@@ -122,7 +122,7 @@ def share(choice, pruning):
 def settings():
     """Name of each setting: what it replaces, and parameters."""
     levels = {
-        f"{n} guided levels": (constant(lumberjack.guarantee, "GUIDED_LEVELS", n), {}) for n in (2, 4, 8)
+        f"{n} guided levels": (constant(lumberjack.planning, "GUIDED_LEVELS", n), {}) for n in (2, 4, 8)
     }
     shares = {
         f"shares {c:g}/{p:g}/{1 - c - p:g}": share(c, p)

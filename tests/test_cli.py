@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from hostile import models as fuzz_models
+from promises import plain
 from sklearn.metrics import roc_auc_score
 
 from lumberjack import Domain, cli, console, load, plan, tables
@@ -113,7 +114,9 @@ def test_plan_says_what_a_budget_buys(run):
     code, out, _ = run("plan --epsilon 0.5 --trees 10 --json")
     found, expected = json.loads(out), plan(0.5, 1e-6, 10)
     assert code == 0
-    assert found["guarantee"]["events"][0]["threshold"] == expected.threshold == found["threshold"]
+    listed = {event["use"]: event for event in found["guarantee"]["events"]}
+    assert listed["structure"]["threshold"] == expected.threshold == found["threshold"]
+    assert listed["cuts"]["count"] == 10 * 5
     assert found["suggested_rows"] == expected.suggested_rows
     assert [row["epsilon"] for row in found["table"]] == [0.1, 0.25, 0.5, 1, 2, 4, 8]
     code, out, _ = run("plan --epsilon 3 --regression --rows-per-person 2")
@@ -242,7 +245,7 @@ def test_training_gives_a_model_without_caveats(run, folder, tmp_path, data):
     assert code == 0
     assert json.loads(out)["guarantee"]["caveats"] == []
     model = load(tmp_path / "m")
-    assert model.guarantee_ == plan(4, 1e-6, 4, 30)
+    assert model.guarantee_ == plain(4, 1e-6, 4, 30)
     assert model.domain_.names == ["age", "city"]
     frame = people(seed=2)
     assert model.score(frame[["age", "city"]], frame["back"]) > 0.8
@@ -332,7 +335,7 @@ def test_a_model_that_learned_nothing_says_so(run, folder, tmp_path):
     assert code == 0
     assert "Released: 4 trees with 4 leaves in all, up to 0 levels deep" in out
     assert NOTHING in out
-    assert f"at least {plan(4, 1e-6, 4, 30).suggested_rows:,}" in out
+    assert f"at least {plain(4, 1e-6, 4, 30).suggested_rows:,}" in out
     code, out, _ = run(" ".join(line), "-o", tmp_path / "n", "--json")
     expected = {"trees": 4, "leaves": 4, "depth": 0, "learned_nothing": True}
     assert json.loads(out)["released"] == expected

@@ -15,7 +15,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from promises import changed
+from promises import changed, plain
 from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -708,12 +708,11 @@ def test_the_papers_accounting_has_no_guided_splits():
 
 
 def test_guarantee_is_the_plan(table):
-    from lumberjack import plan
 
     frame, y = table(500)
-    assert classifier().fit(frame, y).guarantee_ == plan(4.0, 1e-6, 8, 100)
+    assert classifier().fit(frame, y).guarantee_ == plain(4.0, 1e-6, 8, 100)
     promise = classifier(threshold=200).fit(frame, y).guarantee_
-    assert promise == plan(4.0, 1e-6, 8, 100, threshold=200)
+    assert promise == plain(4.0, 1e-6, 8, 100, threshold=200)
     assert changed(promise, threshold_noise=1.0).verify() > promise.delta
 
 

@@ -5,8 +5,8 @@ import re
 import mpmath
 import pytest
 import reference
+from promises import plain as plan
 
-from lumberjack import plan
 from lumberjack.formula import by_hand
 
 

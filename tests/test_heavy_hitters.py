@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from lumberjack import PrivacyLeakWarning, heavy_hitters
-from lumberjack.guarantee import ALPHABET_INFERRED, HEIGHT_INFERRED, SEEDED, plan_heavy_hitters
+from lumberjack.guarantee import ALPHABET_INFERRED, HEIGHT_INFERRED, SEEDED
+from lumberjack.planning import plan_heavy_hitters
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 

@@ -261,8 +261,8 @@ def test_a_file_that_is_cut_off_anywhere_is_refused(saved, tmp_path):
 
 def test_a_later_format_asks_for_an_update(saved, tmp_path):
     header, arrays = take_apart(saved[0].read_bytes())
-    with pytest.raises(ValueError, match="format 4, this version reads 1 to 3: update"):
-        load_bytes(put_together(header, arrays, version=4), tmp_path)
+    with pytest.raises(ValueError, match="format 5, this version reads 1 to 4: update"):
+        load_bytes(put_together(header, arrays, version=5), tmp_path)
 
 
 def with_arrays(data, **changes):
@@ -516,10 +516,10 @@ def test_devices_are_written_as_they_are(saved):
 def loaded_with(data, tmp_path, **guarantee):
     header, arrays = take_apart(data)
     for name in guarantee.keys() & FIELDS.keys():
-        kind, n, field = FIELDS[name]
-        [event for event in header["guarantee"]["events"] if event["kind"] == kind.kind][n][field] = (
-            guarantee.pop(name)
-        )
+        kind, uses, n, field = FIELDS[name]
+        events = header["guarantee"]["events"]
+        found = [e for e in events if e["kind"] == kind.kind and e["use"] in uses]
+        found[n][field] = guarantee.pop(name)
     header["guarantee"].update(guarantee)
     for name in set(guarantee) & set(header["parameters"]):
         header["parameters"][name] = guarantee[name]

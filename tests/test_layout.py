@@ -17,7 +17,7 @@ TABLE = re.compile(r"(?<=<!-- modules -->\n).*?(?=<!-- end of modules -->)", re.
 ORDER = """
     quoting files options progress kernels
     accounting noise
-    guarantee formula composition
+    events guarantee planning formula composition
     domain structure
     paths search thinning inputs
     growing guided

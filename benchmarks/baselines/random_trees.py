@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from benchmarks.baselines.base import DELTA, Baseline, bounds_of, digest, is_categorical, values_of
-from lumberjack.accounting import calibrate, queries_per_tree
+from lumberjack.accounting import NoisySums, ThresholdQueries, calibrate, queries_per_tree
 from lumberjack.noise import Bits, RoundedGaussian, ThresholdCoin
 from lumberjack.paths import make_level
 from lumberjack.search import HEAVY, LIGHT, mark_heavy_hitters, search_order
@@ -232,16 +232,17 @@ class HeavyHitterForest(Baseline):
 
     def identity(self, epsilon) -> str:
         """Its version, and what it takes from the library: the noise and the votes."""
-        found = self.noise(epsilon)
-        noise = found.sigma, found.tau, found.leaf_sigma
+        found, leaves = self.noise(epsilon)
+        noise = found.noise, found.threshold, leaves.noise
         three = Tree(np.array([0, -1, 0, -1, -1]), np.zeros(5), np.array([1, 0, 3, 1, 2]), np.zeros(1))
-        said = log_shares(three, np.array([[30.0, 10.0], [500.0, 70.0], [-2.0, 90.0]]), found.leaf_sigma)
+        said = log_shares(three, np.array([[30.0, 10.0], [500.0, 70.0], [-2.0, 90.0]]), leaves.noise)
         return f"{self.version}-{digest(noise, read_odds(said, unchanged(2)))}"
 
     def noise(self, epsilon):
         """Calibrated noise: the sparse search meets 1 + floor(log2 h) queries a tree, top-down h."""
         a_tree = self.depth if self.method == "top-down" else queries_per_tree(self.depth)
-        return calibrate(epsilon, DELTA, m=self.n_trees * a_tree, k=self.n_trees)
+        queries = ThresholdQueries(self.n_trees * a_tree, 1.0, 0.0, 0.0)
+        return calibrate(epsilon, DELTA, [((queries,), 0.5), ((NoisySums(self.n_trees, 1.0),), 0.5)])
 
     def floor(self, found, n_rows):
         """Most rows of a node for which no pass is expected among all such nodes that could be asked."""
@@ -249,21 +250,21 @@ class HeavyHitterForest(Baseline):
             return 0
         asked = n_rows * self.n_trees * queries_per_tree(self.depth)
         sizes = np.arange(1, n_rows + 1)
-        expected = asked / sizes * ndtr((sizes - found.tau) / found.sigma)
+        expected = asked / sizes * ndtr((sizes - found.threshold) / found.noise)
         return int(np.argmax(expected > 1.0))
 
     def _fit(self, X, target, epsilon, rng, validation):
-        values, found, bits = values_of(X, self.domain), self.noise(epsilon), Bits()
-        sure = int(np.ceil(found.tau + found.Delta + 1)) if self.method == "two-sided" else None
-        coin = ThresholdCoin(found.sigma, found.tau, cut=0, largest=len(values), sure=sure)
-        leaf_noise = RoundedGaussian(found.leaf_sigma)
+        values, (found, leaves), bits = values_of(X, self.domain), self.noise(epsilon), Bits()
+        sure = int(np.ceil(found.threshold + found.cutoff + 1)) if self.method == "two-sided" else None
+        coin = ThresholdCoin(found.noise, found.threshold, cut=0, largest=len(values), sure=sure)
+        leaf_noise = RoundedGaussian(leaves.noise)
         shape = {"top_down": self.method == "top-down", "floor": self.floor(found, len(values))}
         self.trees = []
         for _ in range(self.n_trees):
             tree = grow(values, self.domain, self.depth, lambda c: coin.draw(c, bits), rng, **shape)
             counts = _leaf_counts(tree, values, target, len(self.classes))
             noisy = counts + leaf_noise.draw(counts.size, bits).reshape(counts.shape)
-            self.trees.append((tree, log_shares(tree, noisy.astype(float), found.leaf_sigma)))
+            self.trees.append((tree, log_shares(tree, noisy.astype(float), leaves.noise)))
 
     def _scores(self, X):
         values = values_of(X, self.domain)

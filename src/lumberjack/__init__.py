@@ -12,8 +12,9 @@ from lumberjack.accounting import Choices, NoisySums, ThresholdQueries
 from lumberjack.composition import compose
 from lumberjack.domain import Domain
 from lumberjack.forest import LumberjackClassifier, LumberjackRegressor, load
-from lumberjack.guarantee import Guarantee, PrivacyLeakWarning, plan
+from lumberjack.guarantee import Guarantee, PrivacyLeakWarning
 from lumberjack.heavy_hitters import heavy_hitters
+from lumberjack.planning import plan
 
 __all__ = [
     "Choices",

@@ -27,7 +27,6 @@ from lumberjack.guarantee import (
     Guarantee,
     Leaf,
     Unit,
-    plan,
     warn,
 )
 from lumberjack.inputs import (
@@ -41,6 +40,7 @@ from lumberjack.inputs import (
 )
 from lumberjack.io import pack
 from lumberjack.noise import Bits, seed_from
+from lumberjack.planning import plan
 from lumberjack.progress import CallbackSupportMixin, announce_compilation, progress
 from lumberjack.quoting import quote_all
 from lumberjack.released import Released, released_by
@@ -66,7 +66,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         Examples
         --------
         >>> from lumberjack import LumberjackClassifier, plan
-        >>> LumberjackClassifier(epsilon=2.0).plan() == plan(2.0)
+        >>> LumberjackClassifier(epsilon=2.0).plan() == plan(2.0, columns=(0, 0), target=False)
         True
         """
         if self.splits not in ("guided", "random"):
@@ -90,6 +90,8 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             threshold=self.threshold,
             rows_per_person=self.rows_per_person,
             unit=unit,
+            columns=(0, 0),  # nothing is learned about columns or target
+            target=False,
         )
 
     def _leaf_kind(self) -> Leaf:

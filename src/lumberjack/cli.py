@@ -39,7 +39,7 @@ from lumberjack.console import (
 from lumberjack.domain import Domain
 from lumberjack.files import check_target
 from lumberjack.forest import LumberjackClassifier, load
-from lumberjack.guarantee import ClassLeaf, Guarantee, Leaf, Method, plan
+from lumberjack.guarantee import ClassLeaf, Guarantee, Leaf, Method
 from lumberjack.heavy_hitters import heavy_hitters
 from lumberjack.io import pack
 from lumberjack.options import (
@@ -58,6 +58,7 @@ from lumberjack.options import (
     app,
 )
 from lumberjack.page import render
+from lumberjack.planning import plan
 from lumberjack.report import describe
 
 __all__ = ["app", "cli_tables", "main"]

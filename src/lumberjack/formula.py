@@ -5,6 +5,7 @@ compute it again.
 """
 
 from lumberjack.accounting import Choices, Event, NoisySums, ThresholdQueries
+from lumberjack.events import use_in_words
 from lumberjack.guarantee import Guarantee
 
 __all__ = ["by_hand"]
@@ -44,7 +45,7 @@ def _event(event: Event) -> str:
     else:
         numbers = {"m": event.count, "σ": event.noise, "Δ": event.cutoff, "τ": event.threshold}
         numbers |= {"c": None if event.cutoff is None else event.cut}
-    return f"{event.kind.capitalize()}: {_listed(numbers)}."
+    return f"{event.kind.capitalize()} ({use_in_words(event)}): {_listed(numbers)}."
 
 
 def _sums(g: Guarantee) -> str:

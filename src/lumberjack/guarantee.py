@@ -10,39 +10,40 @@ import math
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, Literal, TypeVar, get_args
+from typing import Literal, get_args
 
 from lumberjack.accounting import (
     MOST_EVENTS,
-    Calibration,
     Choices,
     Event,
     NoisySums,
     ThresholdQueries,
-    calibrate,
-    calibrate_paper,
-    calibrate_plain,
     cutoffs_delta,
     joint_delta,
-    queries_per_tree,
     spent,
     theorem1_delta,
     zcdp_delta,
     zcdp_events_delta,
 )
-from lumberjack.accounting.checks import (
-    check_count,
-    check_delta,
-    check_epsilon,
-    check_real,
-    check_share,
+from lumberjack.accounting.checks import check_count, check_delta, check_real, check_share
+from lumberjack.events import (
+    MEDIAN_RANGE,
+    QUANTILE_RANGE,
+    Kind,
+    calibration_of,
+    in_words,
+    kind_of,
+    kinds_of,
+    leaf_counts,
+    queries_of,
+    read_event,
+    refuse_misfits,
+    score_range,
+    with_uses,
 )
-from lumberjack.quoting import quote
 
-__all__ = ["Guarantee", "PrivacyLeakWarning", "plan", "plan_heavy_hitters", "warn"]
+__all__ = ["Guarantee", "PrivacyLeakWarning", "warn"]
 
 Accounting = Literal["joint", "paper"]
 Pricing = Literal["joint", "paper", "zcdp"]  # of a guarantee; "zcdp" only for several releases
@@ -63,7 +64,11 @@ HEIGHT_INFERRED = "height inferred from the data"
 ALPHABET_INFERRED = "alphabet inferred from the data"
 
 # What a promise rests on. A caveat breaks it; an assumption is for the data holder to judge.
-COLUMNS_PUBLIC = "the names and kinds of the columns are public"
+COLUMNS_PUBLIC = (
+    "the names and kinds of the columns are public (as a typed source or a Domain declares them; "
+    "pandas, NumPy and CSV as read)"
+)
+OLD_COLUMNS_PUBLIC = "the names and kinds of the columns are public"  # in files up to version 3
 DECLARED_PUBLIC = "ranges, categories, classes and bounds that were given were known without the data"
 FIT_SUCCEEDED = "that fit succeeded is public: one bad row can make it fail"
 HEIGHT_PUBLIC = "a height and an alphabet that were given were known without the data"
@@ -80,16 +85,11 @@ FOREST_ASSUMPTIONS = (COLUMNS_PUBLIC, DECLARED_PUBLIC, FIT_SUCCEEDED)
 SEARCH_ASSUMPTIONS = (HEIGHT_PUBLIC, SEARCH_SUCCEEDED)
 
 SUM_BOUND = 2**12  # regression targets lie on a grid from -SUM_BOUND to SUM_BOUND
-GUIDED_LEVELS = 6  # from the root down, where splits are chosen; docs/guided.md has the measurements
-_CHOICE_PART = 6 / 13  # choices in a guided structure's budget: 30 % of all; pruning: 35 %
-_COUNT_SHARE = 0.25  # counts' part of a mean's budget: its error comes mostly from the sums
 _ROWS_PER_THRESHOLD = 20  # with fewer rows per threshold, trees stay stumps
-_LEAST = 1e-50  # smallest epsilon, and smallest share, whose squares floats still hold
-_MOST_ROWS = 2.0**50  # largest threshold: counts must be exact as floats
 _WEAK_EPSILON, _WEAK_DELTA = 20.0, 0.01  # beyond these, a promise is one in form only
-_EVENTS = {cls.kind: cls for cls in (ThresholdQueries, Choices, NoisySums)}
 _NO_QUERIES = ThresholdQueries(0, math.inf, None, math.inf, cut=-1)
-_E = TypeVar("_E", ThresholdQueries, Choices, NoisySums)
+_LEARNED_USES = ("categories", "classes", "cuts", "scale")
+LEARNED = ("numbers_learned", "categories_learned", "cut_levels")  # records of before lack them
 
 
 class PrivacyLeakWarning(UserWarning):
@@ -143,9 +143,15 @@ class Guarantee:
         What is released besides the nodes: something for each leaf, a count for each heavy prefix,
         or nothing. "none" for several releases, which may differ.
     events : tuple of ThresholdQueries, Choices and NoisySums
-        What one record takes part in, and what the theorem prices: threshold queries; choices, if splits
-        are guided; what leaves release (counts or labels, then sums of targets); and, if splits are
-        guided, the same of the histogram by which the forest is calibrated.
+        What one record takes part in, and what the theorem prices, by ``use``, in the order in which it
+        is asked: "categories" and "classes" (threshold queries), "cuts" and "scale" (choices), each only
+        if learned; "structure" (threshold queries); "splits" (choices), if they are guided; "leaves"
+        (counts or labels, then sums of targets); and, if splits are guided, "calibration", the same of
+        the histogram by which the forest is calibrated. A search has "structure" and "prefixes".
+    numbers_learned, categories_learned : int
+        Number columns whose cuts are learned, and columns whose values are: at most so many.
+    cut_levels : int
+        Levels of cuts of a number, so at most 2^cut_levels - 1 cuts.
     structure_share : float or None
         Share of the budget for the structure: of mu^2 ("joint") or of epsilon and delta ("paper").
     assumptions : tuple of str
@@ -172,25 +178,54 @@ class Guarantee:
     max_depth: int
     leaf: Leaf
     structure_share: float | None
+    numbers_learned: int = 0
+    categories_learned: int = 0
+    cut_levels: int = 0
     events: tuple[Event, ...]
     assumptions: tuple[str, ...] = FOREST_ASSUMPTIONS
     caveats: tuple[str, ...] = ()
 
-    def _nth(self, kind: type[_E], n: int = 0) -> _E | None:
-        found = [event for event in self.events if isinstance(event, kind)]
-        return found[n] if n < len(found) else None
+    def events_for(self, use: str) -> tuple[Event, ...]:
+        """All events of one use, in their order.
+
+        Examples
+        --------
+        >>> from lumberjack import plan
+        >>> [event.kind for event in plan(1.0, 1e-6, leaf="mean").events_for("scale")]
+        ['choices', 'choices']
+        """
+        return tuple(event for event in self.events if event.use == use)
+
+    def event(self, use: str) -> Event | None:
+        """The first event of one use; None if there is none.
+
+        Examples
+        --------
+        >>> from lumberjack import plan
+        >>> plan(1.0, 1e-6, columns=(3, 4)).event("cuts").count
+        15
+        """
+        return next(iter(self.events_for(use)), None)
 
     @property
     def _queries(self) -> ThresholdQueries:
-        return self._nth(ThresholdQueries) or _NO_QUERIES
+        found = self.event("structure")
+        return found if isinstance(found, ThresholdQueries) else _NO_QUERIES
 
     @property
     def _choices(self) -> Choices | None:
-        return None if self.leaf == "exponential" else self._nth(Choices)
+        found = self.event("splits")
+        return found if isinstance(found, Choices) else None
 
     @property
     def _leaves(self) -> NoisySums | Choices | None:
-        return self._nth(Choices) if self.leaf == "exponential" else self._nth(NoisySums)
+        found = self.event("leaves") or self.event("prefixes")
+        return None if isinstance(found, ThresholdQueries) else found
+
+    @property
+    def _sums(self) -> NoisySums | None:
+        found = self.events_for("leaves")[1:2] if self.leaf == "mean" else ()
+        return found[0] if found and isinstance(found[0], NoisySums) else None
 
     @property
     def queries_per_record(self) -> int:
@@ -252,14 +287,12 @@ class Guarantee:
     @property
     def sum_noise(self) -> float | None:
         """For means: the noise of a leaf's sum of targets, in steps of their grid."""
-        sums = self._nth(NoisySums, 1) if self.leaf == "mean" else None
-        return None if sums is None else sums.noise
+        return None if self._sums is None else self._sums.noise
 
     @property
     def sum_bound(self) -> int | None:
         """For means: the largest target, in steps of their grid."""
-        sums = self._nth(NoisySums, 1) if self.leaf == "mean" else None
-        return None if sums is None else sums.reach
+        return None if self._sums is None else self._sums.reach
 
     @property
     def theorem(self) -> str:
@@ -282,7 +315,8 @@ class Guarantee:
     @property
     def suggested_rows(self) -> int:
         """Recommended number of rows: with fewer than 20 thresholds trees stay stumps."""
-        highest = max((e.threshold for e in self.events if isinstance(e, ThresholdQueries)), default=0.0)
+        found = [e.threshold for e in self.events_for("structure") if isinstance(e, ThresholdQueries)]
+        highest = max(found, default=0.0)
         threshold = min(max(highest, 0.0), 2.0**50)  # a stored guarantee may claim any number
         return math.ceil(_ROWS_PER_THRESHOLD * threshold)
 
@@ -357,41 +391,82 @@ class Guarantee:
             due = {"joint": BUDGETS_FIXED, "zcdp": LIMITS_FIXED}.get(self.accounting)
             return self.leaf == "none" and due in self.assumptions
         forest = self.leaf not in ("prefixes", "none")
-        if not {*(FOREST_ASSUMPTIONS if forest else SEARCH_ASSUMPTIONS)} <= {*self.assumptions}:
+        said = {COLUMNS_PUBLIC if text == OLD_COLUMNS_PUBLIC else text for text in self.assumptions}
+        if not {*(FOREST_ASSUMPTIONS if forest else SEARCH_ASSUMPTIONS)} <= said:
             return False
         if self.accounting == "zcdp" or (self.method != "sparse" and self.rows_per_person != 1):
             return False
         if (self._queries.cutoff is None) != (self.method == "gaussian"):
             return False
         check_count("max_depth", self.max_depth)
-        return self._consistent_events(check_count("n_estimators", self.n_estimators))
+        trees = check_count("n_estimators", self.n_estimators)
+        consistent = self.has_its_events and self._consistent_learning()
+        return consistent and self._consistent_events(trees)
+
+    @property
+    def has_its_events(self) -> bool:
+        """Whether the events are those of such a forest or search, in their order."""
+        kinds = kinds_of(self.leaf, self._choices is not None, tuple(self._learned_kinds()))
+        return tuple(map(kind_of, self.events)) == kinds
+
+    def _learned_kinds(self) -> Iterator[Kind]:
+        """Kinds of the events by which columns and target are learned, in their order."""
+        if self.categories_learned:
+            yield ThresholdQueries, "categories"
+        if self.event("classes"):
+            yield ThresholdQueries, "classes"
+        if self.numbers_learned:
+            yield Choices, "cuts"
+        if self.event("scale"):
+            yield from ((Choices, "scale"),) * 2
+
+    def _consistent_learning(self) -> bool:
+        """Whether what is learned about columns and target is paid for."""
+        numbers = check_count("numbers_learned", self.numbers_learned, least=0)
+        categories = check_count("categories_learned", self.categories_learned, least=0)
+        levels = check_count("cut_levels", self.cut_levels, least=0)
+        learned = [e for use in _LEARNED_USES for e in self.events_for(use)]
+        if (numbers > 0) != (levels > 0):
+            return False
+        if learned and (self.accounting != "joint" or self.leaf not in ("counts", "majority", "mean")):
+            return False
+        if self.event("scale" if self.leaf != "mean" else "classes"):
+            return False
+        needed = {"categories": (categories,), "cuts": (numbers * levels,)}
+        ranges = {"cuts": (MEDIAN_RANGE,), "scale": (MEDIAN_RANGE, QUANTILE_RANGE)}
+        for use in _LEARNED_USES:
+            for i, event in enumerate(self.events_for(use)):
+                if event.count < needed.get(use, (1, 1))[i]:
+                    return False
+                if isinstance(event, ThresholdQueries) and event.cutoff is None:
+                    return False  # any value may be asked about
+                if isinstance(event, Choices) and not _is_choice(event, ranges[use][i]):
+                    return False
+        return True
 
     def _consistent_events(self, trees: int) -> bool:
-        """Whether the events are those of such a forest or search, and no count is too small."""
-        guided = self._choices is not None
-        if tuple(map(type, self.events)) != event_kinds(self.leaf, guided):
+        """Whether no count of a forest or search is too small, nor a range."""
+        if self._queries.count < trees * queries_of(self.method, self.max_depth):
             return False
-        if self._queries.count < trees * _queries(self.method, self.max_depth):
+        if self._choices is not None and not self._consistent_choices(trees, self._choices):
             return False
-        if guided and not self._consistent_choices(trees):
+        leaves = self.events_for("leaves") or self.events_for("prefixes")
+        again = self.events_for("calibration")
+        if any(e.count < 1 for e in again) or (
+            again and again != calibration_of(leaves, again[0].count)
+        ):
             return False
-        leaves = self.events[1 + guided :]
-        if guided and calibration_counts(self.leaf):
-            leaves, again = leaves[: len(leaves) // 2], leaves[len(leaves) // 2 :]
-            if any(e.count < 1 for e in again) or again != _calibration(leaves, again[0].count):
-                return False
         if isinstance(self._leaves, Choices) and self._leaves.score_range < 1:
             return False
-        return all(e.count >= trees * _counts(self.leaf, self.max_depth) for e in leaves)
+        return all(e.count >= trees * leaf_counts(self.leaf, self.max_depth) for e in leaves)
 
-    def _consistent_choices(self, trees: int) -> bool:
+    def _consistent_choices(self, trees: int, splits: Choices) -> bool:
         return (
             self.accounting == "joint"
             and self.method == "sparse"
-            and self.choices_per_record == trees * self.guided_levels
+            and splits.count == trees * self.guided_levels
             and 1 <= self.guided_levels <= self.max_depth
-            and check_real("choice_exponent", self.choice_exponent or 0.0) > 0
-            and check_real("choice_range", self.choice_range or 0.0) >= score_range(self.leaf)
+            and _is_choice(splits, score_range(self.leaf))
         )
 
     def _recompute(self) -> float:
@@ -435,18 +510,22 @@ class Guarantee:
             raise ValueError("not a guarantee: invalid JSON") from None
         fields = {field.name: field for field in dataclasses.fields(cls)}
         names = [pair[0] for pair in pairs] if isinstance(pairs, tuple) else []
+        old = not {*LEARNED} & {*names}  # from before columns were learned, and events had a use
+        if old:
+            fields = {name: field for name, field in fields.items() if name not in LEARNED}
         if sorted(names) != sorted(fields):
             raise ValueError(f"not a guarantee: must have each of {', '.join(fields)} once")
         found = dict(pairs)
         events = found.pop("events")
         if not isinstance(events, list) or len(events) > MOST_EVENTS:
             raise ValueError(f"not a guarantee: events must be a list of at most {MOST_EVENTS:,}")
-        _refuse_misfits(found, {name: field.type for name, field in fields.items() if name != "events"})
+        refuse_misfits(found, {name: field.type for name, field in fields.items() if name != "events"})
         for name in ("assumptions", "caveats"):
             found[name] = tuple(found[name])
             if not "".join(found[name]).isprintable():  # nobody may add lines to what is printed
                 raise ValueError(f"not a guarantee: {name} must be printable")
-        return cls(**found, events=tuple(map(_read_event, events)))
+        listed = tuple(read_event(pairs, has_use=not old) for pairs in events)
+        return cls(**found, events=with_uses(listed, found["leaf"]) if old else listed)
 
     def __str__(self) -> str:
         promise = f"({self.epsilon:g}, {self.delta:g})-differential privacy"
@@ -466,331 +545,7 @@ class Guarantee:
         return "\n".join(lines)
 
 
-def in_words(event: Event) -> str:
-    """An event and its parameters in words."""
-    name: str = event.kind
-    if event.count == 1:
-        name = {"threshold queries": "threshold query", "choices": "choice", "noisy sums": "noisy sum"}[
-            name
-        ]
-    if isinstance(event, Choices):
-        said = f"exponent {event.exponent:.6g}, scores move by {event.score_range:g}"
-    elif isinstance(event, NoisySums):
-        said = f"noise {event.noise:.6g}, moved by {event.reach:,}"
-    else:
-        said = f"count + noise {event.noise:.6g} > {event.threshold:.6g}"
-        if event.cutoff is not None:
-            said += f"; never for counts up to {event.cut} (cut-off {event.cutoff:.6g})"
-    return f"{event.count:,} {name} a row: {said}"
-
-
-def _read_event(pairs: object) -> Event:
-    """One event, from the name-value pairs of its JSON object."""
-    found = dict(pairs) if isinstance(pairs, tuple) else {}
-    kind = _EVENTS.get(found.pop("kind", None)) if isinstance(found.get("kind"), str) else None
-    if kind is None or not isinstance(pairs, tuple):
-        raise ValueError(f"not a guarantee: each event must have a kind, one of {', '.join(_EVENTS)}")
-    types = {field.name: field.type for field in dataclasses.fields(kind) if field.init}
-    if sorted(name for name, _ in pairs) != sorted([*types, "kind"]):
-        raise ValueError(f"not a guarantee: {kind.kind} must have each of {', '.join(types)} once")
-    _refuse_misfits(found, types)
-    return kind(**found)
-
-
-def _refuse_misfits(found: dict[str, Any], types: dict[str, Any]) -> None:
-    for name, annotation in types.items():
-        if not _fits(found[name], annotation):
-            raise ValueError(f"not a guarantee: {name} must not be {quote(found[name])}")
-
-
-def _fits(value: object, annotation: Any) -> bool:
-    """Whether a JSON value has the annotated type; whole numbers count as floats."""
-    if annotation == tuple[str, ...]:
-        return isinstance(value, list) and all(isinstance(v, str) for v in value)
-    options = get_args(annotation) or (annotation,)
-    if isinstance(value, bool):
-        return False
-    if isinstance(value, str):
-        return value in options
-    if value is None:
-        return type(None) in options
-    if isinstance(value, int):
-        return (int in options or float in options) and abs(value) < 2**63
-    return isinstance(value, float) and float in options and math.isfinite(value)
-
-
-def event_kinds(leaf: Leaf, guided: bool) -> tuple[type, ...]:
-    """Kinds of the events of a forest or a search, in their order: see ``Guarantee.events``."""
-    once: tuple[type, ...] = (NoisySums,)
-    once = {"exponential": (Choices,), "mean": (NoisySums,) * 2, "none": ()}.get(leaf, once)
-    again = once if guided and calibration_counts(leaf) else ()
-    return (ThresholdQueries, *(Choices,) * guided, *once, *again)
-
-
-def _calibration(leaves: tuple[Event, ...], count: int = 1) -> tuple[Event, ...]:
-    """The histogram that calibrates a forest: released like a leaf, with half the noise."""
-    return tuple(NoisySums(count, e.noise / 2, e.reach) for e in leaves if isinstance(e, NoisySums))
-
-
-def _queries(method: Source, height: int) -> int:
-    """Threshold queries that one record meets in one tree: every level of it, or a binary search."""
-    return height if method == "top-down" else queries_per_tree(height)
-
-
-def _counts(leaf: Leaf, height: int) -> int:
-    """Noisy counts that one record takes part in, in one tree: its leaf, or a prefix on each level."""
-    return {"none": 0, "prefixes": height}.get(leaf, 1)
-
-
-def calibration_counts(leaf: Leaf) -> int:
-    """Price of a guided forest's calibration histogram, as a number of leaf counts.
-
-    It has half the noise of a leaf, so it costs as much as four. Leaves that release labels have none.
-    """
-    return 4 if leaf in ("counts", "mean") else 0
-
-
-def score_range(leaf: Leaf) -> float:
-    """Width within which one record moves the scores of all candidate splits: see ``guided``."""
-    return 1.0 if leaf == "mean" else 2.0
-
-
-def plan(
-    epsilon: float,
-    delta: float = 1e-6,
-    n_estimators: int = 20,
-    max_depth: int = 100,
-    *,
-    splits: Splits | None = None,
-    accounting: Accounting = "joint",
-    leaf: Leaf = "counts",
-    structure_share: float | None = None,
-    threshold: float | None = None,
-    rows_per_person: int = 1,
-    unit: Unit | None = None,
-    sum_bound: int | None = None,
-) -> Guarantee:
-    """Say what noise and threshold a forest will have; no data needed.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        The budget: epsilon > 0 and 0 < delta < 1.
-    n_estimators, max_depth : int
-        Trees, and the deepest level at which a node may split.
-    splits : {"guided", "random"} or None
-        How splits are made; None: guided, or random with the paper's accounting.
-    accounting : {"joint", "paper"}
-        The proved joint bound, or the paper's Theorem 1 with basic composition.
-    leaf : {"counts", "majority", "exponential", "mean"}
-        What a leaf releases; "exponential" only with the paper's accounting, "mean" for regression.
-    structure_share : float or None
-        Share of the budget for the structure, split choice and pruning together; None: 0.65 (guided),
-        0.5 (random) or 0.75 (paper).
-    threshold : float or None
-        tau; None: the smallest allowed. A larger one also raises the largest count that is dropped.
-    rows_per_person : int
-        Maximum number of rows per person; above 1 the guarantee is for persons.
-    unit : {"row", "person"} or None
-        What the guarantee is for. ``fit`` with ``person_ids`` always protects persons, also with one row
-        each. None: persons if ``rows_per_person`` is above 1, and rows otherwise.
-    sum_bound : int or None
-        For "mean": the largest target in steps of its grid; None: the grid that the regressor uses.
-
-    Returns
-    -------
-    Guarantee
-
-    Examples
-    --------
-    >>> from lumberjack import plan
-    >>> promise = plan(1.0, 1e-6)
-    >>> promise.verify() <= promise.delta
-    True
-    >>> promise.queries_per_record, promise.choices_per_record
-    (140, 120)
-    >>> round(plan(1.0, 1e-6, splits="random").threshold, 1)
-    422.9
-    """
-    epsilon, delta = _check_budget(epsilon, delta)
-    k, h = check_count("n_estimators", n_estimators), check_count("max_depth", max_depth)
-    r = check_count("rows_per_person", rows_per_person)
-    _check_option("accounting", accounting, get_args(Accounting))
-    _check_option("leaf", leaf, ("counts", "majority", "exponential", "mean"))
-    splits = ("random" if accounting == "paper" else "guided") if splits is None else splits
-    _check_option("splits", splits, get_args(Splits))
-    unit = ("row" if r == 1 else "person") if unit is None else unit
-    _check_option("unit", unit, get_args(Unit))
-    if unit == "row" and r != 1:
-        raise ValueError(f'rows_per_person={r} makes persons the unit; leave unit="row" out')
-    if splits == "guided" and accounting == "paper":
-        raise ValueError(
-            'splits="guided" needs accounting="joint": the paper prices random splits only; '
-            'use splits="random"'
-        )
-    if structure_share is None:
-        structure_share = 0.75 if accounting == "paper" else 0.65 if splits == "guided" else 0.5
-    if check_share("structure_share", structure_share) < _LEAST:
-        raise ValueError(f"structure_share must be at least {_LEAST:g}, got {structure_share:g}")
-    m, levels, rho = k * queries_per_tree(h), 0, 0.0
-    found: Calibration
-    if leaf == "exponential" and accounting == "joint":
-        raise ValueError('leaf="exponential" needs accounting="paper"; use leaf="majority"')
-    if accounting == "joint":
-        levels = min(GUIDED_LEVELS, h) if splits == "guided" else 0
-        with _within_floats():
-            found = calibrate(
-                epsilon,
-                delta,
-                m=m,
-                k=k + (calibration_counts(leaf) if levels else 0),
-                leaf_share=1 - structure_share,
-                choices=k * levels,
-                choice_share=structure_share * _CHOICE_PART,
-                score_range=score_range(leaf),
-                rows_per_person=r,
-            )
-    else:
-        if r != 1:
-            raise ValueError(
-                f'rows_per_person={r} needs accounting="joint": Theorem 1 is for single rows'
-            )
-        with _within_floats():
-            found, rho = calibrate_paper(epsilon, delta, m=m, k=k, structure_share=structure_share)
-    leaves: tuple[Event, ...] = (NoisySums(k, found.leaf_sigma),)
-    if leaf == "exponential":
-        leaves = (Choices(k, math.sqrt(8 * rho / k), 1.0),)
-    if leaf == "mean":
-        bound = check_count("sum_bound", SUM_BOUND if sum_bound is None else sum_bound)
-        leaves = (
-            NoisySums(k, found.leaf_sigma / math.sqrt(_COUNT_SHARE)),
-            NoisySums(k, bound * found.leaf_sigma / math.sqrt(1 - _COUNT_SHARE), bound),
-        )
-    elif sum_bound is not None:
-        raise ValueError(f'sum_bound is for leaf="mean" only, got leaf={leaf!r}')
-    tau, cut = _threshold(found, threshold, r)
-    guided: tuple[Event, ...] = (Choices(k * levels, found.exponent, score_range(leaf)),) * (levels > 0)
-    calibration = _calibration(leaves) if levels and calibration_counts(leaf) else ()
-    guarantee = Guarantee(
-        epsilon=epsilon,
-        delta=delta,
-        unit=unit,
-        rows_per_person=r,
-        accounting=accounting,
-        method="sparse",
-        n_estimators=k,
-        max_depth=h,
-        leaf=leaf,
-        structure_share=structure_share,
-        events=(
-            ThresholdQueries(m, found.sigma, found.Delta, tau, cut),
-            *guided,
-            *leaves,
-            *calibration,
-        ),
-        caveats=(NOT_PROVED,) if accounting == "paper" else (),
-    )
-    for weakness in guarantee.weaknesses:
-        warn(weakness)
-    return guarantee
-
-
-def plan_heavy_hitters(
-    epsilon: float,
-    delta: float,
-    height: int,
-    *,
-    method: Method = "sparse",
-    counts: bool = False,
-    threshold: float | None = None,
-    caveats: tuple[str, ...] = (),
-    dense_nodes: int = 0,
-) -> Guarantee:
-    """Say what noise and threshold ``heavy_hitters`` will have on paths of at most ``height`` steps.
-
-    With ``counts`` every level releases a fresh noisy count of each heavy prefix: ``height`` noisy
-    counts per record, for half of mu^2. ``dense_nodes`` is the number of nodes of a dense tree
-    (method "gaussian"): its default threshold lets an empty node pass with 5 % chance in all.
-    """
-    epsilon, delta = _check_budget(epsilon, delta)
-    h = check_count("height", height)
-    _check_option("method", method, get_args(Method))
-    leaf: Leaf = "prefixes" if counts else "none"
-    m, k = _queries(method, h), _counts(leaf, h)
-    cutoff: float | None
-    if method == "gaussian":
-        with _within_floats():
-            sigma, leaf_sigma = calibrate_plain(epsilon, delta, m=m, k=k)
-        quiet = sigma * math.sqrt(2 * math.log(max(dense_nodes, 1) / 0.05))
-        tau = quiet if threshold is None else _check_threshold(threshold)
-        cutoff, cut = None, -1
-    else:
-        with _within_floats():
-            found = calibrate(epsilon, delta, m=m, k=k)
-        sigma, cutoff, leaf_sigma = found.sigma, found.Delta, found.leaf_sigma
-        tau, cut = _threshold(found, threshold, 1)
-    return Guarantee(
-        epsilon=epsilon,
-        delta=delta,
-        unit="row",
-        rows_per_person=1,
-        accounting="joint",
-        method=method,
-        n_estimators=1,
-        max_depth=h,
-        leaf=leaf,
-        structure_share=0.5 if counts else None,
-        events=(
-            ThresholdQueries(m, sigma, cutoff, tau, cut),
-            *(NoisySums(k, leaf_sigma),) * counts,
-        ),
-        assumptions=SEARCH_ASSUMPTIONS,
-        caveats=caveats,
-    )
-
-
-def _threshold(found: Calibration, threshold: float | None, r: int) -> tuple[float, int]:
-    """The threshold, and the largest count that may be dropped below it, without rounding."""
-    if found.tau > _MOST_ROWS:
-        raise ValueError(
-            f"this budget needs a threshold of {found.tau:.3g} records; raise epsilon or delta, or give "
-            "the structure a larger share"
-        )
-    if threshold is None:
-        return found.tau, 0
-    tau = _check_threshold(threshold)
-    if tau < found.tau:
-        raise ValueError(
-            f"threshold must be at least {found.tau:.6g} for this budget, got {tau:g}; "
-            "leave it out to get the smallest, or raise epsilon or delta"
-        )
-    return tau, math.floor(Fraction(tau) - r - Fraction(found.Delta))
-
-
-@contextmanager
-def _within_floats() -> Iterator[None]:
-    try:
-        yield
-    except (OverflowError, ZeroDivisionError):
-        raise ValueError(
-            "this budget needs a threshold of more records than floats can hold; raise epsilon or delta"
-        ) from None
-
-
-def _check_budget(epsilon: float, delta: float) -> tuple[float, float]:
-    if check_epsilon(epsilon) < _LEAST:
-        raise ValueError(f"epsilon must be at least {_LEAST:g}, got {epsilon:g}; 0.1 to 4 is usual")
-    return float(epsilon), check_delta(delta)
-
-
-def _check_threshold(threshold: float) -> float:
-    """Refuse thresholds that no table of counts could hold exactly."""
-    tau = check_real("threshold", threshold)
-    if abs(tau) > _MOST_ROWS:
-        raise ValueError(f"threshold must be a number of records, at most 2^50, got {tau:g}")
-    return tau
-
-
-def _check_option(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {quote(value)}")
+def _is_choice(event: Choices, least: float) -> bool:
+    """Whether it chooses at all, and by scores of a range that is proved."""
+    wide = check_real("score_range", event.score_range) >= least
+    return wide and check_real("exponent", event.exponent) > 0

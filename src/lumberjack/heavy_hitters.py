@@ -20,11 +20,11 @@ from lumberjack.guarantee import (
     SEEDED,
     Guarantee,
     Method,
-    plan_heavy_hitters,
     warn,
 )
 from lumberjack.noise import Bits, RoundedGaussian, ThresholdCoin, Words, seed_from
 from lumberjack.paths import Label, Level, Path, PrefixTree, make_level, plain_label, read_paths
+from lumberjack.planning import plan_heavy_hitters
 from lumberjack.search import HEAVY, mark_heavy_hitters, search_order, top_down_order
 
 __all__ = ["HeavyHitters", "heavy_hitters"]

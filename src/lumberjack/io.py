@@ -24,16 +24,16 @@ from numpy.typing import NDArray
 from lumberjack.accounting import Choices, Event, NoisySums, ThresholdQueries
 from lumberjack.anatomy import check_tree, depths
 from lumberjack.domain import Domain, Numeric
+from lumberjack.events import calibration_counts
 from lumberjack.guarantee import (
     BOUNDS_INFERRED,
     CLASSES_INFERRED,
     DOMAIN_INFERRED,
+    LEARNED,
     NOT_PROVED,
     SUM_BOUND,
     ClassLeaf,
     Guarantee,
-    calibration_counts,
-    event_kinds,
 )
 from lumberjack.inputs import check_bounds, check_classes
 from lumberjack.quoting import quote
@@ -45,7 +45,7 @@ from lumberjack.tree import LEAF, Forest, Tree
 __all__ = ["Stored", "pack", "read_model", "unpack"]
 
 MAGIC = b"lumberjack model"
-VERSION = 3  # 1 had no calibration, 2 had a fixed set of fields in place of events
+VERSION = 4  # 1 had no calibration, 2 a fixed set of fields in place of events, 3 no use of events
 _START = struct.Struct("<16sII")  # magic, version, bytes of the header
 _DIGEST = 32
 
@@ -127,7 +127,7 @@ def unpack(data: bytes) -> Stored:
         arrays = _read_arrays(data, header["arrays"], place)
         if version < 3:
             header["guarantee"] = _with_events(header["guarantee"])
-        return _restore(header, arrays, len(data))
+        return _restore(header, arrays, version, len(data))
     except ValueError as error:
         raise ValueError(f"not a sound model file: {error}") from None
     except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -303,9 +303,9 @@ def _read_arrays(data: bytes, listed: Any, place: int) -> dict[str, NDArray[Any]
     return arrays
 
 
-def _restore(header: dict[str, Any], arrays: dict[str, NDArray[Any]], size: int) -> Stored:
+def _restore(header: dict[str, Any], arrays: dict[str, NDArray[Any]], version: int, size: int) -> Stored:
     kind = header["estimator"]
-    guarantee = _restore_guarantee(header["guarantee"])
+    guarantee = _restore_guarantee(header["guarantee"], version)
     leaves = {"classifier": get_args(ClassLeaf), "regressor": ("mean",)}
     if guarantee.leaf not in leaves.get(kind, ()) or guarantee.method != "sparse":
         raise ValueError("the estimator does not fit the guarantee")
@@ -364,25 +364,28 @@ def _with_events(old: dict[str, Any]) -> dict[str, Any]:
         events += [NoisySums(k - again, *released) for released in ((noise, 1), *sums)]
         if again:
             events += [NoisySums(1, sigma / 2, reach) for sigma, reach in ((noise, 1), *sums)]
-    return {**flat, "events": [dataclasses.asdict(event) for event in events]}
+    plain = [dataclasses.asdict(event) for event in events]
+    for event in plain:
+        del event["use"]  # follows from the place, as in version 3
+    return {**flat, "events": plain}
 
 
-def _restore_guarantee(found: dict[str, Any]) -> Guarantee:
+def _restore_guarantee(found: dict[str, Any], version: int) -> Guarantee:
     """The promise; fields that a later version added have their default in an older file."""
     added = {
         field.name: field.default
         for field in dataclasses.fields(Guarantee)
-        if field.default is not dataclasses.MISSING
+        if field.default is not dataclasses.MISSING and (version > 3 or field.name not in LEARNED)
     }
     guarantee = Guarantee.from_json(json.dumps({**added, **found}))
     # Refuse numbers that no fit could have, so that readers of the guarantee need not handle them.
-    kinds = event_kinds(guarantee.leaf, guarantee.choices_per_record > 0)
     if (
-        tuple(map(type, guarantee.events)) != kinds
+        not guarantee.has_its_events
         or not all(map(_makes_sense, guarantee.events))
         or guarantee.sum_bound not in (None, SUM_BOUND)
         or not 1 <= guarantee.rows_per_person <= 10**9
         or not 1e-300 < guarantee.delta < 1
+        or not all(0 <= getattr(guarantee, name) <= 10**9 for name in LEARNED)
     ):
         raise ValueError("its guarantee holds numbers that make no sense")
     return guarantee

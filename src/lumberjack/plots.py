@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lumberjack.anatomy import depths
 from lumberjack.domain import Categorical, Kind, Numeric
 from lumberjack.export import tree_labels
-from lumberjack.guarantee import plan
+from lumberjack.planning import plan
 from lumberjack.released import Fitted, Released, released_by
 from lumberjack.report import describe
 from lumberjack.targets import Classes

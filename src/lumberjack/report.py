@@ -13,7 +13,8 @@ import numpy as np
 from lumberjack.accounting import Choices, cutoffs_delta, spent
 from lumberjack.anatomy import NOTHING, depths
 from lumberjack.domain import Domain, Numeric
-from lumberjack.guarantee import Guarantee, in_words
+from lumberjack.events import in_words
+from lumberjack.guarantee import Guarantee
 from lumberjack.released import Fitted, released_by
 from lumberjack.targets import Classes
 

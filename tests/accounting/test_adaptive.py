@@ -11,7 +11,7 @@ import math
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
-from promises import events
+from promises import events, forest
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import norm
 
@@ -24,6 +24,7 @@ from lumberjack.accounting import (
     gaussian_delta,
     gaussian_mu,
     joint_delta,
+    spent,
     zcdp_delta,
     zcdp_rho,
 )
@@ -545,7 +546,7 @@ def test_gain_over_zcdp(epsilon, gain):
 
 def test_gain_over_zcdp_in_a_calibrated_forest():
     """Both calibrated for the smallest threshold; at least 8 % less noise everywhere."""
-    found = calibrate(1.0, 1e-6, **FOREST)
+    queries, choices, leaves = calibrate(1.0, 1e-6, forest(**FOREST))
 
     def zcdp(part):
         mu = math.sqrt(2 * zcdp_rho(1.0, 1e-6 * (1 - part)))
@@ -554,10 +555,10 @@ def test_gain_over_zcdp_in_a_calibrated_forest():
 
     part = minimize_scalar(lambda x: zcdp(x)[0], bounds=(1e-4, 1 - 1e-4), method="bounded").x
     tau, mu, sigma = zcdp(part)
-    assert found.tau <= 0.92 * tau
-    assert found.sigma <= 0.92 * sigma
-    assert found.leaf_sigma <= 0.92 * math.sqrt(20 / 0.35) / mu
-    assert 0.92 * found.exponent >= mu * math.sqrt(0.3 / 160)  # rho = N lambda^2 / 2
+    assert queries.threshold <= 0.92 * tau
+    assert queries.noise <= 0.92 * sigma
+    assert leaves.noise <= 0.92 * math.sqrt(20 / 0.35) / mu
+    assert 0.92 * choices.exponent >= mu * math.sqrt(0.3 / 160)  # rho = N lambda^2 / 2
 
 
 @pytest.mark.parametrize("epsilon", [0.001, 1.0, 100.0])
@@ -567,59 +568,32 @@ def test_gain_over_zcdp_in_a_calibrated_forest():
     [(FOREST, 1), (FOREST, 7), ({"m": 1, "k": 0, "choices": 1, "score_range": 1.01}, 1)],
 )
 def test_calibration_keeps_the_promise(epsilon, delta, shape, rows):
-    found = calibrate(
-        epsilon, delta, **{**shape, "choice_share": 0.2, "leaf_share": 0.5, "rows_per_person": rows}
-    )
-    listed = [
-        *events(shape["m"], found.sigma, found.Delta, shape["k"], found.leaf_sigma, rows),
-        Choices(shape["choices"], found.exponent, shape.get("score_range", 2.0)),
-    ]
-    recomputed = joint_delta(epsilon, listed, rows)
-    assert 0.999 * delta <= recomputed <= delta
-    assert found.tau == found.Delta + rows
-    choice = shape["choices"] * (shape.get("score_range", 2.0) * found.exponent) ** 2 / 4
-    threshold = shape["m"] / found.sigma**2
-    leaves = shape["k"] / found.leaf_sigma**2
-    whole = choice + threshold + leaves
-    assert choice == pytest.approx(0.2 * whole)
-    assert leaves == pytest.approx((0.5 if shape["k"] else 0.0) * whole)
+    found = calibrate(epsilon, delta, forest(**{**shape, "choice_share": 0.2, "leaf_share": 0.5}), rows)
+    queries, choices, *leaves = found
+    assert 0.999 * delta <= joint_delta(epsilon, found, rows) <= delta
+    assert queries.threshold == queries.cutoff + rows
+    prices = list(map(spent, found))
+    shares = [price / sum(prices) for price in prices]
+    assert shares == pytest.approx([0.3, 0.2, 0.5] if leaves else [0.8, 0.2])
+    assert choices.score_range == shape.get("score_range", 2.0)
 
 
 def test_calibrated_forest_by_a_strategy_of_its_own():
     """Recomputed without the code under test: what an adversary reaches stays below, and is near."""
-    found = calibrate(1.0, 1e-6, **FOREST)
-    mu = math.sqrt(140 / found.sigma**2 + 20 / found.leaf_sigma**2)
-    reached = played(1.0, mu, 160, 2 * found.exponent, 32, 60)
-    reached -= math.expm1(140 * norm.logcdf(found.Delta / found.sigma))
+    queries, choices, leaves = calibrate(1.0, 1e-6, forest(**FOREST))
+    mu = math.sqrt(140 / queries.noise**2 + 20 / leaves.noise**2)
+    reached = played(1.0, mu, 160, 2 * choices.exponent, 32, 60)
+    reached -= math.expm1(140 * norm.logcdf(queries.cutoff / queries.noise))
     assert 0.97e-6 <= reached <= 1e-6
 
 
 def test_calibrated_threshold_is_the_smallest():
     """A scan over the part of delta that the cut-off gets."""
-    found = calibrate(1.0, 1e-6, **FOREST)
+    queries, *_ = calibrate(1.0, 1e-6, forest(**FOREST))
     for part in (0.03, 0.1, 0.15, 0.2, 0.4):
         sigma = math.sqrt(140 / 0.35) / tight_scale(1.0, 1e-6 * (1 - part))
         tau = 1 + sigma * norm.isf(-math.expm1(math.log1p(-1e-6 * part) / 140))
-        assert found.tau <= tau * (1 + 1e-5)
-
-
-@pytest.mark.parametrize(
-    ("kwargs", "message"),
-    [
-        ({"epsilon": 0}, "epsilon must be positive, got 0"),
-        ({"delta": 0}, r"delta must lie in \(0, 1\), got 0"),
-        ({"m": 0}, "m must be at least 1, got 0"),
-        ({"choices": -1}, "choices must be at least 0, got -1"),
-        ({"choice_share": 0}, "choice_share must lie strictly between 0 and 1, got 0"),
-        ({"choice_share": 0.5, "leaf_share": 0.5}, r"something for the thresholds, got 0\.5 \+ 0\.5"),
-        ({"score_range": 0}, "score_range must be positive and finite, got 0"),
-        ({"score_range": math.inf}, "score_range must be positive and finite, got inf"),
-        ({"rows_per_person": 0}, "rows_per_person must be at least 1"),
-    ],
-)
-def test_bad_parameters_are_named(kwargs, message):
-    with pytest.raises(ValueError, match=message):
-        calibrate(**{"epsilon": 1.0, "delta": 1e-6, **FOREST, **kwargs})
+        assert queries.threshold <= tau * (1 + 1e-5)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 import reference
-from promises import events
+from promises import events, forest
 from scipy.stats import norm
 
 from lumberjack.accounting import (
@@ -214,6 +214,6 @@ def test_no_calibration_beats_the_lower_bound():
     from lumberjack.accounting import calibrate
 
     for height in (200, 1000):
-        found = calibrate(0.5, 1e-6, m=queries_per_tree(height))
-        reached = found.tau + error_bound(found.sigma, n=10**4, height=height, beta=0.05)
+        (found,) = calibrate(0.5, 1e-6, forest(queries_per_tree(height)))
+        reached = found.threshold + error_bound(found.noise, n=10**4, height=height, beta=0.05)
         assert reached > lower_bound(0.5, 1e-6, n=10**4, height=height, beta=0.05) > 0

@@ -11,18 +11,19 @@ from itertools import product
 import numpy as np
 import pytest
 import reference
-from promises import changed
+from promises import changed, plain
 
 from lumberjack import Choices, Guarantee, NoisySums, ThresholdQueries, compose, plan
 from lumberjack.accounting import adaptive, bounded_range_delta, sparse, theorem1_delta, zcdp_delta
-from lumberjack.guarantee import LIMITS_FIXED, plan_heavy_hitters
+from lumberjack.guarantee import LIMITS_FIXED
+from lumberjack.planning import plan_heavy_hitters
 
 ROUNDS = max(300, int(os.environ.get("LUMBERJACK_FUZZ", "0")))
 BASES = [
-    plan(1.0, 1e-6),
+    plain(1.0, 1e-6),
     plan(1.0, 1e-6, leaf="mean"),
     plan(2.0, 1e-5, 10, 4, rows_per_person=4),
-    plan(1.0, 1e-6, splits="random"),
+    plain(1.0, 1e-6, splits="random"),
     plan(1.0, 1e-6, 30, accounting="paper", leaf="exponential"),
     plan(0.5, 1e-6, 50, accounting="paper"),
     plan_heavy_hitters(1.0, 1e-6, 32, counts=True),
@@ -177,7 +178,7 @@ def test_calibrated_noise_never_reaches_the_limits(monkeypatch):
         assert promise.verify() == again <= delta
     for trees, delta in ((20, 1e-6), (600, 1e-12)):
         monkeypatch.undo()
-        promise = plan(1.0, delta, trees)
+        promise = plain(1.0, delta, trees)
         monkeypatch.setattr(adaptive, "_MOST_CELLS", 1e30)
         adaptive._worst_case.cache_clear()
         again = promise.verify()

@@ -1,12 +1,15 @@
 """The price of privacy: pure functions of numbers that never see data."""
 
 from lumberjack.accounting.adaptive import bounded_range_delta
-from lumberjack.accounting.calibrate import Calibration, calibrate, calibrate_paper, calibrate_plain
+from lumberjack.accounting.calibrate import Part, calibrate, calibrate_paper
 from lumberjack.accounting.events import (
     MOST_EVENTS,
     Choices,
+    ChoiceUse,
     Event,
     NoisySums,
+    QueryUse,
+    SumUse,
     ThresholdQueries,
     cutoffs_delta,
     joint_delta,
@@ -36,16 +39,18 @@ from lumberjack.accounting.zcdp import (
 
 __all__ = [
     "MOST_EVENTS",
-    "Calibration",
+    "ChoiceUse",
     "Choices",
     "Event",
     "NoisySums",
+    "Part",
+    "QueryUse",
+    "SumUse",
     "ThresholdQueries",
     "basic_composition",
     "bounded_range_delta",
     "calibrate",
     "calibrate_paper",
-    "calibrate_plain",
     "cutoff_delta",
     "cutoffs_delta",
     "error_bound",

@@ -46,7 +46,9 @@ _MOST_CHOICES = 4000  # beyond, and for eta > _LARGEST_ETA, zCDP prices the choi
 _SMALLEST_ETA, _LARGEST_ETA = 1e-100, 50.0
 
 
-def bounded_range_delta(epsilon: float, mu: float, *choices: tuple[int, float]) -> float:
+def bounded_range_delta(
+    epsilon: float, mu: float, *choices: tuple[int, float], steps: int | None = None
+) -> float:
     """Delta of choices of bounded range and Gaussian queries together, in any adaptive order.
 
     Parameters
@@ -59,6 +61,9 @@ def bounded_range_delta(epsilon: float, mu: float, *choices: tuple[int, float]) 
         (N, eta), in the public order in which they are asked: N, the most choices on any transcript
         whose outcome depends on the unit, and the width of the interval that holds the privacy loss of
         one of them. N = 0 and eta = 0 cost nothing.
+    steps : int or None
+        Grid steps in the range of a choice. With fewer the bound is larger, and as valid; None: as many
+        as some 20 ms allow, at least 4.
 
     Returns
     -------
@@ -97,7 +102,7 @@ def bounded_range_delta(epsilon: float, mu: float, *choices: tuple[int, float]) 
     by_zcdp = zcdp_delta(epsilon, mu * mu / 2 + _rho(groups))
     if sum(n for n, _ in groups) > _MOST_CHOICES or max(eta for _, eta in groups) > _LARGEST_ETA:
         return by_zcdp
-    return min(by_zcdp, _worst_case(epsilon, mu, tuple(groups)))
+    return min(by_zcdp, _worst_case(epsilon, mu, tuple(groups), steps))
 
 
 def _rho(groups: Iterable[tuple[int, float]]) -> float:
@@ -106,13 +111,15 @@ def _rho(groups: Iterable[tuple[int, float]]) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _worst_case(epsilon: float, mu: float, groups: tuple[tuple[int, float], ...]) -> float:
+def _worst_case(
+    epsilon: float, mu: float, groups: tuple[tuple[int, float], ...], resolution: int | None = None
+) -> float:
     """E U(Z - epsilon), from above, for Z ~ N(mu^2/2, mu^2); 1 where that is too much work."""
     # Nodes y = -n h, ..., -h, 0, h. U(y) is at most the delta of rho = sum N eta^2/8 at epsilon = -y,
     # exp(-(-y - rho)^2 / 4 rho), so the grid may end there; losses beyond sum N eta do not occur.
     rho = _rho(groups)
     depth = _TAIL - math.log(max(zcdp_delta(epsilon, mu * mu / 2 + rho), 1e-290))
-    h, steps = _grid(groups)
+    h, steps = _grid(groups, resolution)
     widest = max(eta for _, eta in groups)
     most = sum(n * r for (n, _), r in zip(groups, steps, strict=True))
     nodes = min(most, max(steps) * math.ceil((rho + math.sqrt(4 * rho * depth)) / widest))
@@ -133,8 +140,8 @@ def _worst_case(epsilon: float, mu: float, groups: tuple[tuple[int, float], ...]
     return min(1.0, float(total) * (1 + _SLACK))
 
 
-def _grid(groups: Sequence[tuple[int, float]]) -> tuple[float, list[int]]:
-    """A step h, and the number of steps in each range rounded up; a function of the groups alone.
+def _grid(groups: Sequence[tuple[int, float]], resolution: int | None = None) -> tuple[float, list[int]]:
+    """A step h, and the number of steps in each range rounded up; a function of these arguments alone.
 
     At least as fine as for as many choices of one range that have the same sum of eta and of eta^2, and
     up to half finer where that rounds up less: not at all for whole multiples of one step.
@@ -142,7 +149,7 @@ def _grid(groups: Sequence[tuple[int, float]]) -> tuple[float, list[int]]:
     widest = max(eta for _, eta in groups)
     total = sum(n * (eta / widest) for n, eta in groups)
     squares = sum(n * (eta / widest) ** 2 for n, eta in groups)
-    least = _resolution(total * total / squares) * total / squares
+    least = (resolution or _resolution(total * total / squares)) * total / squares
 
     def rounded_up(most: int) -> tuple[float, list[int]]:
         steps = [max(1, round(most * (eta / widest))) for _, eta in groups]

@@ -17,17 +17,24 @@ from lumberjack.accounting.zcdp import zcdp_delta
 
 __all__ = [
     "MOST_EVENTS",
+    "ChoiceUse",
     "Choices",
     "Event",
     "NoisySums",
+    "QueryUse",
+    "SumUse",
     "ThresholdQueries",
     "cutoffs_delta",
     "joint_delta",
+    "noise_delta",
     "spent",
     "zcdp_events_delta",
 ]
 
 MOST_EVENTS = 1000  # in one list: no claim may keep an auditor busy
+QueryUse = Literal["structure", "categories", "classes"]
+ChoiceUse = Literal["splits", "cuts", "scale", "leaves"]
+SumUse = Literal["leaves", "calibration", "prefixes"]
 
 
 @dataclass(frozen=True)
@@ -46,11 +53,13 @@ class ThresholdQueries:
         tau; at least cut + rows_per_person + cutoff.
     cut : int
         The largest count that never passes.
+    use : {"structure", "categories", "classes"}
+        What passes: nodes that split, values of a column, or labels.
 
     Examples
     --------
     >>> from lumberjack import plan
-    >>> plan(1.0, 1e-6, splits="random").events[0].count
+    >>> plan(1.0, 1e-6).event("structure").count
     140
     """
 
@@ -59,6 +68,7 @@ class ThresholdQueries:
     cutoff: float | None
     threshold: float
     cut: int = 0
+    use: QueryUse = "structure"
     kind: Literal["threshold queries"] = field(default="threshold queries", init=False, repr=False)
 
 
@@ -75,17 +85,20 @@ class Choices:
     score_range : float
         w: the width within which one record moves the scores of all options. The range of a choice, eta,
         is exponent * score_range.
+    use : {"splits", "cuts", "scale", "leaves"}
+        What is chosen: splits, cuts of a number, place and scale of the target, or a leaf's label.
 
     Examples
     --------
     >>> from lumberjack import plan
-    >>> plan(1.0, 1e-6).events[1].count
+    >>> plan(1.0, 1e-6).event("splits").count
     120
     """
 
     count: int
     exponent: float
     score_range: float
+    use: ChoiceUse = "splits"
     kind: Literal["choices"] = field(default="choices", init=False, repr=False)
 
 
@@ -101,17 +114,20 @@ class NoisySums:
         Standard deviation.
     reach : int
         The most by which one record moves a sum: 1 for counts.
+    use : {"leaves", "calibration", "prefixes"}
+        Whose sums: leaves, the histogram that calibrates a forest, or heavy prefixes.
 
     Examples
     --------
     >>> from lumberjack import plan
-    >>> plan(1.0, 1e-6).events[2].count
+    >>> plan(1.0, 1e-6).event("leaves").count
     20
     """
 
     count: int
     noise: float
     reach: int = 1
+    use: SumUse = "leaves"
     kind: Literal["noisy sums"] = field(default="noisy sums", init=False, repr=False)
 
 
@@ -158,11 +174,18 @@ def joint_delta(epsilon: float, events: Sequence[Event], rows_per_person: int = 
     True
     """
     check_epsilon(epsilon, allow_zero=True, allow_infinity=True)
-    r = check_count("rows_per_person", rows_per_person)
-    cut = cutoffs_delta(events, r)
+    cut = cutoffs_delta(events, check_count("rows_per_person", rows_per_person))
+    return min(1.0, noise_delta(epsilon, events, rows_per_person) + cut)
+
+
+def noise_delta(
+    epsilon: float, events: Sequence[Event], rows_per_person: int = 1, *, steps: int | None = None
+) -> float:
+    """The joint bound without the cut-offs; ``steps`` is explained in ``bounded_range_delta``."""
+    r = rows_per_person
     mu = r * gdp_mu(*(_gaussian(event) for event in events if not isinstance(event, Choices)))
     ranges = [(event.count, r * _range(event)) for event in events if isinstance(event, Choices)]
-    return min(1.0, bounded_range_delta(epsilon, mu, *ranges) + cut)
+    return bounded_range_delta(epsilon, mu, *ranges, steps=steps)
 
 
 def zcdp_events_delta(epsilon: float, events: Sequence[Event], rows_per_person: int = 1) -> float:

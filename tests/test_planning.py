@@ -1,0 +1,186 @@
+"""What a plan pays for what is learned before trees grow: columns, classes, and the target's scale."""
+
+import dataclasses
+
+import pytest
+from promises import plain
+
+from lumberjack import Choices, Guarantee, ThresholdQueries, plan
+from lumberjack.accounting import spent
+from lumberjack.planning import CUT_LEVELS
+
+
+def shares(promise):
+    """Of mu^2, by use."""
+    prices = {}
+    for event in promise.events:
+        prices[event.use] = prices.get(event.use, 0.0) + spent(event)
+    whole = sum(prices.values())
+    return {use: price / whole for use, price in prices.items()}
+
+
+@pytest.mark.parametrize("leaf", ["counts", "majority", "mean"])
+@pytest.mark.parametrize("splits", ["guided", "random"])
+def test_what_is_learned_has_its_share_and_the_rest_is_divided_as_without(leaf, splits):
+    found = shares(plan(1.0, 1e-6, leaf=leaf, splits=splits))
+    target = "scale" if leaf == "mean" else "classes"
+    learned = {"categories": 0.05, "cuts": 0.05, target: 0.01}
+    rest = {
+        use: 0.89 * share for use, share in shares(plain(1.0, 1e-6, leaf=leaf, splits=splits)).items()
+    }
+    assert found == pytest.approx({**learned, **rest}, rel=1e-6)
+
+
+def test_what_there_is_none_of_costs_nothing():
+    assert shares(plan(1.0, columns=(3, 0), target=False))["cuts"] == pytest.approx(0.05)
+    assert "categories" not in shares(plan(1.0, columns=(3, 0)))
+    assert "cuts" not in shares(plan(1.0, columns=(0, 3)))
+    nothing = plan(1.0, columns=(0, 0), target=False)
+    assert [event.use for event in nothing.events] == ["structure", "splits", "leaves", "calibration"]
+    assert (nothing.numbers_learned, nothing.categories_learned, nothing.cut_levels) == (0, 0, 0)
+    assert {*shares(plan(1.0, accounting="paper"))} == {"structure", "leaves"}
+
+
+def test_events_come_in_the_order_in_which_they_are_asked():
+    classes = [event.use for event in plan(1.0).events]
+    assert classes == ["categories", "classes", "cuts", "structure", "splits", "leaves", "calibration"]
+    numbers = [event.use for event in plan(1.0, leaf="mean").events]
+    assert numbers[:5] == ["categories", "cuts", "scale", "scale", "structure"]
+
+
+def test_counts_follow_from_the_columns():
+    promise = plan(1.0, columns=(7, 4))
+    assert (promise.numbers_learned, promise.categories_learned) == (7, 4)
+    assert promise.cut_levels == CUT_LEVELS == 5
+    assert promise.event("cuts").count == 35
+    assert promise.event("categories").count == 4
+    assert promise.event("classes").count == 1
+    assert plan(1.0) == plan(1.0, columns=(10, 10), target=True)
+
+
+def test_median_and_quantile_of_the_target_share_alike():
+    place, scale = plan(1.0, leaf="mean").events_for("scale")
+    assert (place.count, scale.count) == (1, 1)
+    assert (place.score_range, scale.score_range) == (1.0, 1.8)
+    assert place.exponent == pytest.approx(1.8 * scale.exponent)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_values_pass_only_above_the_cutoff_for_all_rows_of_a_person(rows):
+    promise = plan(1.0, rows_per_person=rows, threshold=5000)
+    for use in ("categories", "classes"):
+        (event,) = promise.events_for(use)
+        assert event.threshold == event.cutoff + rows
+        assert event.cut == 0
+    assert promise.threshold == 5000
+    assert promise.cut > 0
+
+
+def test_learning_leaves_the_threshold_where_it_was_but_for_its_share():
+    """mu falls by sqrt(0.89), so noise and threshold rise by its inverse, up to the tighter bound."""
+    ratio = plan(1.0).threshold / plain(1.0).threshold
+    assert 1.0 < ratio < 0.89**-0.5 * 1.01
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(1e5, 0.1), (0.01, 1e-6), (1.0, 1e-12), (8.0, 1e-6), (0.1, 1e-9)]
+)
+@pytest.mark.parametrize("columns", [(10, 10), (1000, 0), (0, 1000), (1, 1)])
+@pytest.mark.filterwarnings("ignore::lumberjack.PrivacyLeakWarning")
+def test_any_budget_and_any_number_of_columns(epsilon, delta, columns):
+    for leaf, rows in (("counts", 1), ("mean", 5)):
+        promise = plan(epsilon, delta, columns=columns, leaf=leaf, rows_per_person=rows)
+        assert 0.999 * delta <= promise.verify() <= delta
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"columns": (1,)}, "columns must be two numbers"),
+        ({"columns": 7}, "columns must be two numbers"),
+        ({"columns": (-1, 2)}, r"columns\[0\] must be at least 0, got -1"),
+        ({"columns": (1, -2)}, r"columns\[1\] must be at least 0, got -2"),
+        ({"columns": (1, 0), "accounting": "paper"}, 'needs accounting="joint"'),
+        ({"target": True, "accounting": "paper"}, 'needs accounting="joint"'),
+    ],
+)
+def test_bad_columns_are_named(settings, message):
+    with pytest.raises(ValueError, match=message):
+        plan(1.0, **settings)
+
+
+LEARNED, NUMBERS = plan(1.0, columns=(4, 3)), plan(1.0, leaf="mean", columns=(4, 3))
+
+
+def altered(promise, which, n=0, **changes):
+    """The promise with changed fields of the n-th event of a use."""
+    old = promise.events_for(which)[n]
+    place = next(i for i, event in enumerate(promise.events) if event is old)
+    new = dataclasses.replace(old, **changes)
+    return dataclasses.replace(
+        promise, events=(*promise.events[:place], new, *promise.events[place + 1 :])
+    )
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        altered(LEARNED, "cuts", count=19),
+        altered(LEARNED, "cuts", score_range=0.99, exponent=1e-9),
+        altered(LEARNED, "cuts", exponent=0.0),
+        altered(LEARNED, "categories", count=2),
+        altered(LEARNED, "categories", threshold=1.0),
+        altered(LEARNED, "categories", cutoff=None, cut=-1),
+        altered(LEARNED, "classes", count=0),
+        altered(LEARNED, "classes", cut=3),
+        altered(NUMBERS, "scale", 0, score_range=0.9, exponent=1e-9),
+        altered(NUMBERS, "scale", 1, score_range=1.7, exponent=1e-9),
+        altered(NUMBERS, "scale", 0, count=0),
+        altered(NUMBERS, "scale", 1, exponent=0.0),
+        dataclasses.replace(LEARNED, numbers_learned=5),
+        dataclasses.replace(LEARNED, numbers_learned=0),
+        dataclasses.replace(LEARNED, numbers_learned=-4),
+        dataclasses.replace(LEARNED, categories_learned=4),
+        dataclasses.replace(LEARNED, categories_learned=0),
+        dataclasses.replace(LEARNED, cut_levels=6),
+        dataclasses.replace(LEARNED, cut_levels=0),
+        dataclasses.replace(LEARNED, cut_levels=0, numbers_learned=0, categories_learned=0),
+        dataclasses.replace(LEARNED, events=LEARNED.events[1:]),
+        dataclasses.replace(LEARNED, events=(LEARNED.events[1], LEARNED.events[0], *LEARNED.events[2:])),
+        dataclasses.replace(NUMBERS, events=(*NUMBERS.events[:2], *NUMBERS.events[3:])),
+        dataclasses.replace(plain(1.0), cut_levels=5),
+        dataclasses.replace(plain(1.0), events=(LEARNED.event("cuts"), *plain(1.0).events)),
+        dataclasses.replace(plain(1.0), events=(*NUMBERS.events_for("scale"), *plain(1.0).events)),
+        altered(plain(1.0), "splits", use="cuts"),
+        altered(plain(1.0), "splits", use="anything"),
+    ],
+)
+def test_a_record_that_learns_without_paying_promises_nothing(claim):
+    assert LEARNED.verify() <= LEARNED.delta
+    assert NUMBERS.verify() <= NUMBERS.delta
+    assert claim.verify() == 1.0
+
+
+@pytest.mark.parametrize("use", ["categories", "classes", "cuts"])
+def test_more_than_was_planned_costs_more(use):
+    event = LEARNED.event(use)
+    if isinstance(event, ThresholdQueries):
+        claim = altered(LEARNED, use, noise=0.9 * event.noise)
+    else:
+        assert isinstance(event, Choices)
+        claim = altered(LEARNED, use, exponent=1.1 * event.exponent)
+    assert LEARNED.delta < claim.verify() < 1
+
+
+def test_records_say_what_events_are_for():
+    for promise in (LEARNED, NUMBERS):
+        assert Guarantee.from_json(promise.to_json()) == promise
+    text = str(NUMBERS)
+    for said in (
+        "(cuts of numbers)",
+        "(values of categories)",
+        "(place and scale of the target)",
+        "(nodes)",
+    ):
+        assert said in text
+    assert "1 threshold query a row (classes)" in str(LEARNED)
