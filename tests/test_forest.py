@@ -708,7 +708,6 @@ def test_the_papers_accounting_has_no_guided_splits():
 
 
 def test_guarantee_is_the_plan(table):
-
     frame, y = table(500)
     assert classifier().fit(frame, y).guarantee_ == plain(4.0, 1e-6, 8, 100)
     promise = classifier(threshold=200).fit(frame, y).guarantee_
