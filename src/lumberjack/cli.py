@@ -72,7 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
     def command() -> None:
         if "_LUMBERJACK_COMPLETE" in os.environ:  # a shell asks what may come next
             app(prog_name="lumberjack")
-        # Not app(): it decides itself how Ctrl-C and a reader that has gone end.
+        # Not app(), which handles Ctrl-C and broken pipes in its own way.
         program = typer.main.get_command(app)
         given = sys.argv[1:] if arguments is None else list(arguments)
         with result():  # --help writes there
@@ -309,7 +309,7 @@ def _paths(source: str, column: str | None, delimiter: str) -> list[str]:
 
 
 def _lines(file: BinaryIO, name: str) -> Iterator[str]:
-    """Lines that are not blank. Only a newline ends one: who could add others would own many records."""
+    """Lines that are not blank. Only a newline ends one, lest one record turn into many."""
     mark = codecs.BOM_UTF8
     try:
         for raw in iter(lambda: file.readline(_LINE + 1), b""):

@@ -68,7 +68,7 @@ class _Console(Console):
 
 
 def _console(stderr: bool = False) -> Console:
-    """Made anew each time: tests and pipes exchange the streams. Names from files are no markup."""
+    """A new console each time: tests and pipes replace the streams. Names from files are no markup."""
     return _Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
 
 
@@ -213,7 +213,7 @@ def run(command: Callable[[], Any]) -> int:
 
 
 def _open_streams() -> None:
-    """Open closed standard streams on the null device, lest a file of ours get their numbers.
+    """Open closed standard streams on the null device, so that no file of ours gets their numbers.
 
     Reading input and writing results fail as before; remarks are lost.
     """

@@ -85,11 +85,11 @@ def check_target(path: str | os.PathLike[str], overwrite: bool) -> None:
         if not overwrite:
             raise FileExistsError(errno.EEXIST, "exists already", os.fspath(path))
         found = target.stat()
-        # The system says yes to root whatever the mode, but who took all write bits away meant it.
+        # Root may write to any file; one without write bits was made read-only on purpose.
         if not (os.access(target, os.W_OK) and found.st_mode & 0o222):
             raise PermissionError(errno.EACCES, "is read-only", os.fspath(path))
-        # A replaced file would no longer be what its other names show, and writing in place would leave
-        # half a file under all of them after a failure, and change what may be a backup.
+        # With several hard links, a replaced file would leave the old content under the other names.
+        # Writing in place would change what may be a backup, and a failure would truncate it.
         if found.st_nlink > 1:
             why = f"has {found.st_nlink} names (hard links); delete this one or write to another"
             raise ValueError(f"{path} {why}")
@@ -111,7 +111,7 @@ def _named(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _opener(target: Path) -> Any:
-    """Creates files that the umask decides about, or that nobody else may read until ``_hand_on``."""
+    """Creates new files with the umask's mode, and replacements private until ``_hand_on``."""
     mode = 0o600 if target.exists() else 0o666
     return lambda name, flags: os.open(name, flags, mode)
 
@@ -133,8 +133,8 @@ def _hand_on(target: Path, new: int) -> None:
 
 
 # Left-over files: a killed process cannot tidy up. The next one does, in the folder where it writes.
-# As the system drops the locks of a process that ends, however it ends, a file without a lock is left
-# over. Locks of other machines may not be seen in a shared folder, so their names keep those apart.
+# The system releases the locks of a process when it ends, so a file without a lock is left over. In a
+# shared folder the locks of other machines may be invisible, so the files of each have their own names.
 
 
 def _prefix() -> str:
@@ -163,7 +163,7 @@ def _remove_left_over(folder: Path) -> None:
         return
     for path in folder.glob(_prefix() + "*.tmp"):
         with suppress(OSError):
-            # Not through a link, and not waiting at a pipe, that somebody has put here.
+            # Follow no link, and wait at no pipe, that somebody else has put here.
             file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
                 _lock(file)

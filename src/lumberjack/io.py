@@ -415,7 +415,7 @@ def _restore_classes(found: dict[str, Any]) -> NDArray[Any]:
 
 
 def _check_labels(labels: list[Any]) -> list[Any]:
-    """Labels, sorted: all strings or all numbers. NumPy gives each the room of the longest."""
+    """Labels, sorted: all strings or all numbers. NumPy stores each as wide as the longest."""
     longest = max((len(label) for label in labels if isinstance(label, str)), default=0)
     _refuse_greed(4 * len(labels) * longest, 0)
     return list(check_classes(labels).tolist())

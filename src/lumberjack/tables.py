@@ -104,7 +104,7 @@ class Table:
 
     def _header(self) -> list[str]:
         try:
-            # Rows further down are in the same buffer; whatever they are, only the names must be text.
+            # The buffer holds rows as well; only the names must be text.
             with self.path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
                 start = io.StringIO(file.read(_BLOCK), newline="")
             names = next(csv.reader(start, delimiter=self.delimiter), [])

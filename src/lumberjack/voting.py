@@ -208,8 +208,8 @@ def _hash(codes: Any, n: Any) -> Any:
 def calibrate_odds(histogram: Floats, noise: float) -> Floats:
     """The curve of each class, shape (n_curves, 3), from a noisy ``bin_odds``.
 
-    The maximum of a likelihood with a penalty that pulls towards ``UNCHANGED``, as strong as the noise:
-    little changes if there is nothing but noise. Bins that noise alone could fill are left out. Counts
+    The maximum of a likelihood with a penalty on the distance from ``UNCHANGED`` that grows with the
+    noise: noise alone changes little. Bins that noise alone could fill are left out. Counts
     in the other bins are replaced by their posterior means, so that noise rules out no class.
     """
     centres: Floats = _CENTRES * _REACH
