@@ -23,7 +23,7 @@ from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 from benchmarks.toy import SCALES, train
 from lumberjack import LumberjackClassifier, LumberjackRegressor
 from lumberjack.datasets import fetch_acs, fetch_adult, fetch_california_housing
-from lumberjack.domain import Numeric
+from lumberjack.kinds import Numeric
 
 DATA = {
     "adult": fetch_adult,

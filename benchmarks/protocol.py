@@ -20,7 +20,7 @@ from sklearn.model_selection import train_test_split
 from benchmarks.baselines import SYSTEMS, Baseline, HeavyHitterForest
 from lumberjack import LumberjackClassifier
 from lumberjack.datasets import SampleWarning, fetch_acs, fetch_adult
-from lumberjack.domain import Categorical
+from lumberjack.kinds import Categorical
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 REPETITIONS = 5

@@ -24,7 +24,7 @@ from lumberjack.datasets import (
     store,
 )
 from lumberjack.datasets.codebooks import ADULT, HOUSING, STATES, acs_domain
-from lumberjack.domain import Categorical
+from lumberjack.kinds import Categorical
 
 
 class Server:

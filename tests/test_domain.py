@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 from lumberjack import Domain, PrivacyLeakWarning
-from lumberjack.domain import CELLS, MISSING, OTHER, Categorical, Encoded, Numeric, read_off
+from lumberjack.domain import Encoded, read_off
+from lumberjack.kinds import CELLS, MISSING, OTHER, Categorical, Numeric
 
 EXAMPLE = Domain(
     {
@@ -114,9 +115,9 @@ def test_unclear_domains_are_refused(columns, error, message):
     [
         "{",
         "{}",
-        '{"format": "lumberjack-domain", "version": 2, "columns": []}',
+        '{"format": "lumberjack-domain", "version": 3, "columns": []}',
         '{"format": "lumberjack-domain", "version": 1, "columns": [{"name": "a", "type": "magic"}]}',
-        '{"format": "lumberjack-domain", "version": 1, "columns": [{"name": "a", "type": "numeric"}]}',
+        '{"format": "lumberjack-domain", "version": 1, "columns": [{"name": "a", "type": "numeric", "low": 1}]}',  # noqa: E501,
     ],
 )
 def test_what_is_not_a_domain_is_refused(text, tmp_path):

@@ -15,7 +15,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from promises import changed, plain
+from promises import changed
 from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -26,6 +26,7 @@ from lumberjack import (
     LumberjackClassifier,
     LumberjackRegressor,
     PrivacyLeakWarning,
+    plan,
     targets,
     voting,
 )
@@ -34,7 +35,6 @@ from lumberjack.guarantee import (
     BOUNDS_INFERRED,
     CLASSES_INFERRED,
     DOMAIN_INFERRED,
-    NOT_ENFORCED,
     NOT_PROVED,
     SEEDED,
     SUM_BOUND,
@@ -185,7 +185,6 @@ def test_bad_bounds_are_refused_before_data_is_touched(bounds):
     ("spoil", "error", "message"),
     [
         (lambda X, y: (X.drop(columns="age"), y), ValueError, "lacks columns of the domain: age"),
-        (lambda X, y: (X.assign(extra=1), y), ValueError, "outside the domain: extra"),
         (lambda X, y: (X.assign(age="secret"), y), TypeError, "column 'age' must hold numbers"),
         (lambda X, y: (X, np.where(np.arange(len(y)) == 3, "secret", y)), ValueError, "not in classes"),
         (lambda X, y: (X, pd.Series(y).where(np.arange(len(y)) > 3)), ValueError, "y contains NaN"),
@@ -255,19 +254,32 @@ def test_domain_is_stored_as_given_and_may_be_a_dict(table):
     frame, y = table(500)
     model = classifier(domain=given).fit(frame, y)
     assert model.domain is given
-    assert model.domain_ == DOMAIN
+    assert model.domain_["city"] == DOMAIN["city"]
+    assert model.domain_["age"].grid == DOMAIN["age"]  # its cuts are learned
     assert clone(model).domain == given
 
 
 def test_inference_is_a_caveat_for_each_thing_inferred(table):
     frame, y = table(500)
     with pytest.warns(PrivacyLeakWarning) as warned:
-        model = LumberjackClassifier(rows_per_person=2, random_state=0).fit(frame, y)
-    assert set(model.guarantee_.caveats) == {DOMAIN_INFERRED, CLASSES_INFERRED, NOT_ENFORCED, SEEDED}
-    assert len([w for w in warned if w.category is PrivacyLeakWarning]) == 4
+        model = LumberjackClassifier.paper(1.0, random_state=0).fit(frame, y)
+    assert set(model.guarantee_.caveats) == {DOMAIN_INFERRED, CLASSES_INFERRED, NOT_PROVED, SEEDED}
+    assert len([w for w in warned if w.category is PrivacyLeakWarning]) == 3
+
+
+def test_nothing_declared_is_no_caveat(table, recwarn):
+    frame, y = table(5000)
+    model = LumberjackClassifier(epsilon=4.0).fit(frame, y)
+    assert model.guarantee_.caveats == ()
+    assert [w for w in recwarn if w.category is PrivacyLeakWarning] == []
+    assert model.guarantee_ == plan(4.0, columns=(1, 2))
+    assert model.score(frame, y) > 0.6
+    regressor = LumberjackRegressor(domain=DOMAIN).fit(frame, frame["age"])
+    assert regressor.guarantee_.caveats == ()
+    assert regressor.guarantee_ == plan(1.0, leaf="mean", columns=(1, 0))
+    paper = LumberjackRegressor(domain=DOMAIN, accounting="paper", splits="random")
     with pytest.warns(PrivacyLeakWarning, match="y_bounds"):
-        regressor = LumberjackRegressor(domain=DOMAIN).fit(frame, frame["age"])
-    assert regressor.guarantee_.caveats == (BOUNDS_INFERRED,)
+        assert BOUNDS_INFERRED in paper.fit(frame, frame["age"]).guarantee_.caveats
     assert classifier().fit(frame, y).guarantee_.caveats == ()
     assert classifier(splits="random", accounting="paper").fit(frame, y).guarantee_.caveats == (
         NOT_PROVED,
@@ -709,9 +721,10 @@ def test_the_papers_accounting_has_no_guided_splits():
 
 def test_guarantee_is_the_plan(table):
     frame, y = table(500)
-    assert classifier().fit(frame, y).guarantee_ == plain(4.0, 1e-6, 8, 100)
+    one = {"columns": (1, 0), "target": False}  # cuts of a declared range are learned
+    assert classifier().fit(frame, y).guarantee_ == plan(4.0, 1e-6, 8, 100, **one)
     promise = classifier(threshold=200).fit(frame, y).guarantee_
-    assert promise == plain(4.0, 1e-6, 8, 100, threshold=200)
+    assert promise == plan(4.0, 1e-6, 8, 100, threshold=200, **one)
     assert changed(promise, threshold_noise=1.0).verify() > promise.delta
 
 
@@ -781,7 +794,7 @@ def test_calibration_is_part_of_guided_forests_alone(table):
         np.testing.assert_array_equal(model.calibration_, [[1.0, 1.0, 0.0]])
         assert model.guarantee_.events[-1].count == model.n_estimators
     model = classifier().fit(frame, y)
-    leaves, histogram = model.guarantee_.events[2:]
+    (leaves,), (histogram,) = map(model.guarantee_.events_for, ("leaves", "calibration"))
     assert (leaves.count, histogram.count) == (model.n_estimators, 1)
     assert histogram.noise == leaves.noise / 2
     assert not np.array_equal(model.calibration_, [[1.0, 1.0, 0.0]])

@@ -18,12 +18,12 @@ ORDER = """
     quoting files options progress kernels
     accounting noise
     events guarantee planning formula composition
-    domain structure
-    paths search thinning inputs
+    values kinds domain structure
+    paths columns search thinning inputs
     growing guided
     tree anatomy voting targets
     engines.growth engines.base engines.local engines.many
-    training released
+    learning training released
     io report
     base forest
     heavy_hitters

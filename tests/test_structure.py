@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from lumberjack import Domain
-from lumberjack.domain import CELLS, MISSING, OTHER
 from lumberjack.growing import plant
+from lumberjack.kinds import CELLS, MISSING, OTHER
 from lumberjack.structure import (
     LEFT,
     NO_SPLIT,

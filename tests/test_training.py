@@ -6,6 +6,7 @@ import pytest
 import lumberjack.targets
 from lumberjack import Domain, plan
 from lumberjack.engines.local import LocalRows
+from lumberjack.learning import Task
 from lumberjack.noise import Bits, RoundedGaussian
 from lumberjack.structure import Features, root_keys
 from lumberjack.targets import Classes, Numbers
@@ -57,12 +58,13 @@ def test_a_forest_has_the_trees_of_the_plan_and_tells_of_each():
     told = []
     promise = plan(4.0, 1e-6, 3, 8, splits="random")
     classes = Classes(np.arange(2))
-    forest, calibration = train(
-        data, Features.of(DOMAIN), classes, promise, Bits(0), advance=lambda: told.append(1)
-    )
+    task = Task(DOMAIN, classes)
+    trained = train(data, task, promise, Bits(0), advance=lambda: told.append(1))
+    forest = trained.forest
     assert len(forest.trees) == len(forest.values) == len(told) == 3
     assert [len(v) for v in forest.values] == [tree.n_leaves for tree in forest.trees]
-    np.testing.assert_array_equal(calibration, classes.uncalibrated)
+    np.testing.assert_array_equal(trained.calibration, classes.uncalibrated)
+    assert (trained.domain, trained.target) == (DOMAIN, classes)
 
 
 def test_tables_of_noise_are_made_once_for_all_trees(monkeypatch):
@@ -76,5 +78,5 @@ def test_tables_of_noise_are_made_once_for_all_trees(monkeypatch):
 
     monkeypatch.setattr(lumberjack.targets, "RoundedGaussian", Counted)
     promise = plan(4.0, 1e-6, 5, 8, splits="random", leaf="mean")
-    train(rows()[0], Features.of(DOMAIN), Numbers(0.0, 1.0), promise, Bits(0))
+    train(rows()[0], Task(DOMAIN, Numbers(0.0, 1.0)), promise, Bits(0))
     assert sorted(made) == sorted([promise.leaf_noise, promise.sum_noise])

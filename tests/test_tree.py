@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lumberjack.domain import MISSING, OTHER
+from lumberjack.kinds import MISSING, OTHER
 from lumberjack.tree import LEAF, Forest, Tree
 
 CATEGORICAL = np.array([False, True])

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from lumberjack.domain import Categorical, Numeric
+from lumberjack.kinds import Categorical, Numeric
 
 Claim = Literal["proved", "reserve", "broken", "none"]
 DELTA = 1e-6  # for the systems that need one

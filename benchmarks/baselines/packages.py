@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.baselines.base import DELTA, Baseline, bounds_of, digest, is_categorical, values_of
 from lumberjack import Domain, LumberjackClassifier, PrivacyLeakWarning
-from lumberjack.domain import Categorical
+from lumberjack.kinds import Categorical
 
 
 class Lumberjack(Baseline):

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 
 from lumberjack.accounting.checks import check_real
 from lumberjack.anatomy import NOTHING
-from lumberjack.domain import Domain, columns_of, read_off
+from lumberjack.domain import Domain, complete, names_of, read_off
 from lumberjack.engines.local import LocalRows
 from lumberjack.files import open_to_write
 from lumberjack.guarantee import (
@@ -37,16 +37,17 @@ from lumberjack.inputs import (
     limit_rows,
     read_people,
     read_table,
+    split_target,
 )
 from lumberjack.io import pack
+from lumberjack.learning import Task
 from lumberjack.noise import Bits, seed_from
 from lumberjack.planning import plan
 from lumberjack.progress import CallbackSupportMixin, announce_compilation, progress
 from lumberjack.quoting import quote_all
 from lumberjack.released import Released, released_by
 from lumberjack.report import Report, describe
-from lumberjack.structure import Features
-from lumberjack.targets import Target
+from lumberjack.targets import Learnable
 from lumberjack.training import train
 from lumberjack.tree import Forest
 
@@ -73,11 +74,16 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"splits must be 'guided' or 'random', got {self.splits!r}")
         if self.domain is not None and not isinstance(self.domain, Domain | Mapping):
             raise TypeError(f"domain must be a Domain, a dict or None, got {type(self.domain).__name__}")
-        if self.domain is not None:
-            self._weights(as_domain(self.domain))
+        domain = None if self.domain is None else as_domain(self.domain)
+        if domain is not None and self.feature_weights is not None:
+            self._weights(domain)
         if self.n_jobs is not None:
             check_real("n_jobs", self.n_jobs)
             effective_n_jobs(self.n_jobs)
+        return self._plan(domain, unit)
+
+    def _plan(self, domain: Domain | None, unit: Unit | None) -> Guarantee:
+        """What ``fit`` will promise for the columns of a domain."""
         return plan(
             self.epsilon,
             self.delta,
@@ -90,9 +96,18 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             threshold=self.threshold,
             rows_per_person=self.rows_per_person,
             unit=unit,
-            columns=(0, 0),  # nothing is learned about columns or target
-            target=False,
+            columns=None if domain is None else domain.to_learn(self.splits == "guided"),
+            target=self._learns and self._is_open(),
         )
+
+    @property
+    def _learns(self) -> bool:
+        """Whether what is open is learned privately: the paper's accounting has no price for it."""
+        return bool(self.accounting == "joint")
+
+    def _is_open(self) -> bool:
+        """Whether classes, or bounds of the target, were not given."""
+        raise NotImplementedError
 
     def _leaf_kind(self) -> Leaf:
         """Check the parameters about the target; returns what a leaf releases."""
@@ -100,43 +115,50 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fit(self, X: Any, y: Any, person_ids: Any) -> None:
         """Read a table, train on it, keep what was released."""
-        guarantee = self.plan(None if person_ids is None else "person")
+        unit: Unit | None = None if person_ids is None else "person"
+        self.plan(unit)  # bad parameters are refused before data is touched
         bits = Bits(seed_from(self.random_state))
+        X, y = split_target(X, y)
         X = read_table(X)
-        names, _ = columns_of(X)
         domain, caveats = self._find_domain(X)
-        target, encoded = self._read_target(y, caveats)
-        codes = encode_rows(domain, X)
-        check_lengths(len(codes), y=encoded)
+        guarantee = self._plan(domain, unit)
+        target, labels = self._read_target(y, caveats)
+        encoded = encode_rows(domain, X)
+        codes = encoded.codes
+        check_lengths(len(codes), y=labels)
         if person_ids is not None:
             people = read_people(person_ids)
             check_lengths(len(codes), person_ids=people)
-            keep = limit_rows(codes, encoded, people, self.rows_per_person, bits)
-            codes, encoded = codes[keep], encoded[keep]
+            keep = limit_rows(codes, labels, people, self.rows_per_person, bits)
+            codes, labels = codes[keep], labels[keep]
         elif self.rows_per_person > 1:
             caveats.append(NOT_ENFORCED)
         if bits.seed is not None:
             caveats.append(SEEDED)
         for caveat in caveats:
             warn(f"guarantee has a caveat: {caveat}")
-        features, threads = Features.of(domain, self._weights(domain)), effective_n_jobs(self.n_jobs)
+        task = Task(domain, target, encoded.labels, self._weights(domain))
         with self._watch() as advance:
-            rows = LocalRows(codes, encoded)
-            forest, curves = train(rows, features, target, guarantee, bits, threads, advance)
+            rows, threads = LocalRows(codes, labels), effective_n_jobs(self.n_jobs)
+            trained = train(rows, task, guarantee, bits, threads, advance)
         guarantee = dataclasses.replace(guarantee, caveats=guarantee.caveats + tuple(caveats))
-        columns = None if names is None else tuple(names)
-        released = Released(guarantee, domain, columns, target, forest, curves)
+        names = names_of(X)
+        released = Released(guarantee, None if names is None else tuple(names), *trained)
         if released.learned_nothing:
             warn(f"{NOTHING} {guarantee.way_out}", UserWarning)
         self._keep(released)
 
-    def _read_target(self, y: Any, caveats: list[str]) -> tuple[Target, NDArray[np.int32]]:
+    def _read_target(self, y: Any, caveats: list[str]) -> tuple[Learnable, NDArray[np.int32]]:
         """The target and its encoded values; adds to ``caveats`` where needed."""
         raise NotImplementedError
 
     def _find_domain(self, X: Any) -> tuple[Domain, list[str]]:
-        """The domain, given or inferred, and its caveats."""
-        domain = read_off(X) if self.domain is None else as_domain(self.domain)
+        """The domain, as given and as read, or inferred if nothing can be learned; and its caveats."""
+        domain = None if self.domain is None else as_domain(self.domain)
+        if self._learns:
+            domain = complete(domain, X)
+        elif domain is None:
+            domain = read_off(X)
         return domain, [DOMAIN_INFERRED] if domain.inferred else []
 
     def _weights(self, domain: Domain) -> Floats | None:

@@ -33,11 +33,12 @@ from lumberjack.console import (
     watched,
     write,
 )
-from lumberjack.domain import Domain, Encoded, Numeric
+from lumberjack.domain import Domain, Encoded
 from lumberjack.files import check_target, open_to_write
 from lumberjack.forest import LumberjackClassifier, LumberjackRegressor, load
 from lumberjack.guarantee import NOT_ENFORCED, ClassLeaf
 from lumberjack.io import pack
+from lumberjack.kinds import Categorical, Numeric
 from lumberjack.options import (
     AccountingOption,
     DataFile,
@@ -256,8 +257,8 @@ def _target(
     if isinstance(kind, Numeric):
         if kind.temporal:
             raise ValueError(f"the target {quote(target)} is a date; only numbers can be predicted")
-        return features, None, (kind.low, kind.high)
-    return features, None if kind is None else list(kind.categories), None
+        return features, None, (kind.low, kind.high) if kind.is_bounded else None
+    return features, list(kind.categories) if isinstance(kind, Categorical) else None, None
 
 
 @app.command()

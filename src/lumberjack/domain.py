@@ -7,7 +7,6 @@ become "other" (categories), in ``fit`` and ``predict`` alike.
 
 import datetime as dt
 import json
-import math
 import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,287 +18,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lumberjack.guarantee import warn
-from lumberjack.kernels import kernel
-from lumberjack.quoting import bare_all, quote, reading
+from lumberjack.kinds import (
+    Categorical,
+    Category,
+    Codes,
+    Cuts,
+    Kind,
+    Known,
+    Numeric,
+    Open,
+    code_type,
+    compact,
+    list_values,
+)
+from lumberjack.quoting import bare_all, quote
+from lumberjack.values import Column, columns_of, is_missing, seconds
 
-__all__ = [
-    "CELLS",
-    "MISSING",
-    "OTHER",
-    "Categorical",
-    "Codes",
-    "Column",
-    "Domain",
-    "Encoded",
-    "Numeric",
-    "columns_of",
-    "is_missing",
-    "read_off",
-]
-
-CELLS = 2**31  # numbers are placed on this many cells of their public range
-MISSING = 2**32 - 1
-OTHER = 2**32 - 2
+__all__ = ["Domain", "Encoded", "complete", "mark", "names_of", "read_off"]
 
 _LARGEST = 2**26  # bytes of a domain file
-_LOOKUP = 2**16  # entries of a table from values to codes
-
-_INTEGERS = (nw.Int8, nw.Int16, nw.Int32, nw.Int64, nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64)
-
-Codes = NDArray[np.uint32]
-Category = str | int | float | bool
-
-
-@dataclass(frozen=True)
-class Numeric:
-    """Numbers from ``low`` to ``high``; with ``temporal`` they are seconds since 1970 (UTC).
-
-    ``inferred`` says that they were read off the data.
-    """
-
-    low: float
-    high: float
-    temporal: bool = False
-    inferred: bool = field(default=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.high - self.low) and self.low <= self.high):
-            raise ValueError(
-                f"a range needs finite bounds, low <= high, got ({self.low:g}, {self.high:g})"
-            )
-
-    def encode(self, name: str, values: "Column", out: Codes) -> None:
-        """Place numbers on the grid: clipped to the range, missing values kept apart."""
-        number = values.timestamps(name) if self.temporal else values.numbers(name)
-        _place_on_grid(number, self.low, self.high, out)
-
-    @property
-    def size(self) -> int:
-        """How many codes there are to split between."""
-        return CELLS if self.high > self.low else 1
-
-
-@dataclass(frozen=True)
-class Categorical:
-    """A fixed set of categories; with ``missing``, a missing value is a category of its own.
-
-    ``inferred`` says that they were read off the data.
-    """
-
-    categories: tuple[Category, ...]
-    missing: bool = False
-    inferred: bool = field(default=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if not self.categories and not self.missing:
-            raise ValueError("a categorical column needs at least one category")
-        if not all(isinstance(c, str | numbers.Real) and c == c for c in self.categories):
-            raise ValueError(
-                "categories must be strings, numbers or booleans; missing=True is for missing values"
-            )
-        if len(set(self.categories)) != len(self.categories):
-            raise ValueError("categories must be distinct")
-
-    def encode(self, name: str, values: "Column", out: Codes) -> None:
-        """Number the categories; any other value is OTHER."""
-        # A missing value is None or NaN, and neither can be a category.
-        absent = len(self.categories) if self.missing else OTHER
-        lookup = self._lookup if values.is_numeric else None
-        if lookup is not None:
-            _look_up(values.numbers(name), *lookup, absent, out)
-            return
-        if values.is_temporal:
-            raise TypeError(f"column {quote(name)} holds dates, but its domain is a set of categories")
-        table = {category: code for code, category in enumerate(self.categories)}
-        try:
-            found = values.items()
-            codes = [absent if v is None or v != v else table.get(v, OTHER) for v in found]
-        except (TypeError, ValueError, ArithmeticError):
-            raise TypeError(f"column {quote(name)} holds values that cannot be categories") from None
-        out[:] = codes
-
-    @property
-    def _lookup(self) -> tuple[int, Codes] | None:
-        """Codes by (value - least value), for integer categories that lie close together."""
-        numbers_only = [c for c in self.categories if not isinstance(c, str)]
-        if not all(abs(c) < 2**53 and float(c).is_integer() for c in numbers_only):
-            return None  # beyond 2^53 a float may compare equal to another integer
-        values = [int(c) for c in numbers_only]
-        least = min(values, default=0)
-        if max(values, default=0) - least >= _LOOKUP:
-            return None
-        table = np.full(max(values, default=0) - least + 1, OTHER, dtype=np.uint32)
-        for code, category in enumerate(self.categories):
-            if not isinstance(category, str):
-                table[int(category) - least] = code
-        return least, table
-
-    @property
-    def size(self) -> int:
-        """How many codes there are to split between."""
-        return len(self.categories) + self.missing
-
-
-@kernel
-def _place_on_grid(number: Any, low: Any, high: Any, out: Any) -> None:
-    width = high - low if high > low else 1.0
-    for i in range(len(number)):
-        x = number[i]
-        if np.isnan(x):
-            out[i] = MISSING
-        else:
-            out[i] = np.uint32(min((min(max(x, low), high) - low) / width * CELLS, CELLS - 1.0))
-
-
-@kernel
-def _look_up(number: Any, least: Any, table: Any, absent: Any, out: Any) -> None:
-    for i in range(len(number)):
-        x = number[i]
-        if np.isnan(x):
-            out[i] = absent
-        elif least <= x < least + len(table) and x == np.floor(x):
-            out[i] = table[int(x) - least]
-        else:
-            out[i] = OTHER
-
-
-Kind = Numeric | Categorical
-
-
-class Column:
-    """One column of a frame or an array, read as numbers, as times or as plain Python values."""
-
-    def __init__(self, values: Any) -> None:
-        self.values = values  # a narwhals Series or a 1-D ndarray
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    @property
-    def is_numeric(self) -> bool:
-        """Whether its type holds numbers or booleans only."""
-        if isinstance(self.values, np.ndarray):
-            return self.values.dtype.kind in "iufb"
-        return bool(self.values.dtype.is_numeric() or self.values.dtype == nw.Boolean)
-
-    @property
-    def is_temporal(self) -> bool:
-        """Whether its type holds dates only."""
-        if isinstance(self.values, np.ndarray):
-            return bool(self.values.dtype.kind == "M")
-        return bool(isinstance(self.values.dtype, nw.Date | nw.Datetime))
-
-    @property
-    def is_typed(self) -> bool:
-        """Whether its type was declared, not derived from the values as in pandas and NumPy."""
-        if isinstance(self.values, np.ndarray):
-            return False
-        return not bool(self.values.implementation.is_pandas_like())
-
-    def items(self) -> list[Any]:
-        """Plain Python values; None where the library marks a missing one."""
-        if isinstance(self.values, np.ndarray):
-            return list(self.values.tolist())
-        with reading("X"):
-            values = list(self.values.to_list())
-            try:
-                absent = self.values.is_null().to_list()
-            except ArithmeticError:  # pandas cannot look at Decimal("sNaN")
-                absent = [is_missing(v) for v in values]
-        return [None if a else v for v, a in zip(values, absent, strict=True)]
-
-    def numbers(self, name: str) -> NDArray[np.float64]:
-        """Floats, NaN where missing."""
-        try:
-            if self.is_numeric and isinstance(self.values, np.ndarray):
-                return self.values.astype(np.float64)
-            if self.is_numeric:
-                return _floats(self.values)
-            items = self.items()
-            if any(isinstance(v, str | bytes) for v in items):
-                raise TypeError
-            return np.array([math.nan if is_missing(v) else float(v) for v in items], dtype=np.float64)
-        except OverflowError:
-            raise ValueError(f"column {quote(name)} holds a number beyond 1e308") from None
-        except (TypeError, ValueError):
-            raise TypeError(f"column {quote(name)} must hold numbers: its domain is a range") from None
-
-    def timestamps(self, name: str) -> NDArray[np.float64]:
-        """Seconds since 1970, NaN where missing."""
-        try:
-            if self.is_temporal:  # as integers: Python knows no dates beyond the year 9999
-                return self._timestamps()
-            return np.array([_seconds(v) for v in self.items()], dtype=np.float64)
-        except (TypeError, ValueError, ArithmeticError, AttributeError):
-            raise TypeError(f"column {quote(name)} must hold dates, like its domain") from None
-
-    def _timestamps(self) -> NDArray[np.float64]:
-        if isinstance(self.values, np.ndarray):
-            steps = self.values.astype("datetime64[us]").astype(np.float64)
-            return np.where(np.isnat(self.values), math.nan, steps / 1e6)
-        days = isinstance(self.values.dtype, nw.Date)  # in microseconds some overflow
-        return _floats(self.values.dt.timestamp("ms" if days else "us")) / (1e3 if days else 1e6)
-
-
-def _floats(values: Any) -> NDArray[np.float64]:
-    """A narwhals Series of numbers as floats, NaN where missing; large integers are rounded."""
-    if not isinstance(values.dtype, _INTEGERS):
-        floats = values.cast(nw.Float64).fill_null(math.nan)
-        return np.asarray(floats.to_numpy(), dtype=np.float64)
-    absent = np.asarray(values.is_null().to_numpy(), dtype=np.bool_)
-    # By NumPy: Arrow refuses to round an integer beyond 2^53, and quotes it.
-    out = np.asarray(values.fill_null(0).to_numpy()).astype(np.float64)
-    out[absent] = math.nan
-    return out
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a plain value is None or one of the many kinds of NaN."""
-    try:
-        return value is None or bool(value != value)
-    except (TypeError, ArithmeticError):  # pandas.NA, Decimal("sNaN")
-        return True
-    except ValueError:  # an array
-        return False
-
-
-def _seconds(when: Any) -> float:
-    if is_missing(when):
-        return math.nan
-    if isinstance(when, dt.date) and not isinstance(when, dt.datetime):
-        when = dt.datetime(when.year, when.month, when.day)
-    return float((when if when.tzinfo else when.replace(tzinfo=dt.UTC)).timestamp())
-
-
-def columns_of(X: Any) -> tuple[list[str] | None, list[Column]]:
-    """Columns of a frame, with their names, or of a 2-D array, without."""
-    if isinstance(X, Encoded):
-        return X.columns, [Column(X.codes[:, j]) for j in range(len(X.columns))]
-    frame = nw.from_native(X, pass_through=True)
-    if isinstance(frame, nw.LazyFrame):
-        raise TypeError(f"X must be a table in memory, got a lazy {type(X).__name__}; collect it first")
-    if isinstance(frame, nw.DataFrame):
-        if nw.get_level(frame) != "full":
-            kind = type(X).__name__
-            raise TypeError(f"X must be a table of pandas, polars or Arrow, or an array; got a {kind}")
-        names = list(frame.columns)
-        if all(isinstance(name, str) for name in names):
-            return names, [Column(frame[name]) for name in names]
-    with reading("X"):
-        X = np.array(X, dtype=object) if isinstance(X, list | tuple) else np.asarray(X)
-    if X.ndim != 2:
-        raise ValueError(f"Expected 2D array, got a {X.ndim}D array instead. Reshape your data.")
-    return None, [Column(X[:, j]) for j in range(X.shape[1])]
 
 
 class Domain:
-    """The public domain of a table: for each column a range or a set of categories.
+    """What is public about the columns of a table: ranges and sets of categories, where they are known.
 
     Parameters
     ----------
     columns : mapping of str to column
         A tuple (low, high) is a range, of numbers or of dates. A list is a set of categories. A
-        list of just two numbers is ambiguous: use ``Domain.numeric`` or ``Domain.categorical``.
+        list of just two numbers is ambiguous: use ``Domain.numeric`` or ``Domain.categorical``, which
+        without arguments declare the kind of a column and leave its values to be learned.
 
     Examples
     --------
@@ -315,17 +63,21 @@ class Domain:
         self._columns = {_check_name(name): _kind(name, given) for name, given in columns.items()}
 
     @staticmethod
-    def numeric(low: Any, high: Any) -> Numeric:
-        """A range of numbers, or of dates.
+    def numeric(low: Any = None, high: Any = None, *, temporal: bool = False) -> Numeric:
+        """A range of numbers, or of dates; without bounds any number (or date) is allowed.
 
         Examples
         --------
         >>> from lumberjack import Domain
         >>> Domain.numeric(0, 300)
         Numeric(low=0.0, high=300.0, temporal=False)
+        >>> Domain.numeric()
+        Numeric(low=-inf, high=inf, temporal=False)
         """
+        if low is None and high is None:
+            return Numeric(temporal=temporal)
         if isinstance(low, dt.date) and isinstance(high, dt.date):
-            return Numeric(_seconds(low), _seconds(high), temporal=True)
+            return Numeric(seconds(low), seconds(high), temporal=True)
         if not all(isinstance(v, numbers.Real) and not isinstance(v, bool) for v in (low, high)):
             raise TypeError(
                 f"a range needs two numbers or two dates, got {quote(low)} and {quote(high)}"
@@ -333,8 +85,12 @@ class Domain:
         return Numeric(_bound(low), _bound(high))
 
     @staticmethod
-    def categorical(categories: Sequence[Category], *, missing: bool = False) -> Categorical:
+    def categorical(
+        categories: Sequence[Category] | None = None, *, missing: bool = False
+    ) -> Categorical | Open:
         """A set of categories; ``missing=True`` makes a missing value a category of its own.
+
+        Without categories, the frequent ones are learned privately.
 
         Examples
         --------
@@ -342,7 +98,7 @@ class Domain:
         >>> Domain.categorical(["no", "yes"], missing=True)
         Categorical(categories=('no', 'yes'), missing=True)
         """
-        return Categorical(tuple(categories), missing)
+        return Open() if categories is None else Categorical(tuple(categories), missing)
 
     @classmethod
     def infer(cls, X: Any) -> "Domain":
@@ -400,7 +156,7 @@ class Domain:
         Returns
         -------
         ndarray of uint32, shape (n_rows, n_columns)
-            Numbers as cells of their range, categories by position, MISSING and OTHER apart.
+            Numbers as places or by cuts, categories by position, MISSING and OTHER apart (``kinds``).
 
         Examples
         --------
@@ -411,16 +167,84 @@ class Domain:
         array([[1073741824,          1],
                [2147483647,          0]], dtype=uint32)
         """
+        encoded = self.read(X)
+        if encoded.labels:
+            raise ValueError("categories of some columns are open; declare them, or let fit learn them")
+        return encoded.codes
+
+    def compact(self, X: Any) -> Codes:
+        """The same codes in as few bits as their columns need: what kernels read.
+
+        Examples
+        --------
+        >>> from lumberjack import Domain
+        >>> Domain({"ward": ["A", "B"]}).compact([["B"], ["A"]]).dtype
+        dtype('uint8')
+        """
+        kinds = self.known
         if isinstance(X, Encoded):
-            if X.domain != self:
-                raise ValueError("X was encoded with another domain")
-            _check_rows(len(X.codes))
-            return X.codes
+            return compact(self.read(X).codes, code_type(kinds))
+        columns = self._match(X)
+        codes = np.empty((len(columns[0]), len(self)), dtype=code_type(kinds))
+        buffer = np.empty(len(columns[0]), dtype=np.uint32)
+        for j, (name, kind) in enumerate(zip(self, kinds, strict=True)):
+            kind.encode(name, columns[j], buffer)
+            codes[:, j] = compact(buffer, codes.dtype)
+        return codes
+
+    def read(self, X: Any) -> "Encoded":
+        """Codes of 32 bits, with the values of open columns listed: what ``fit`` starts from.
+
+        Examples
+        --------
+        >>> from lumberjack import Domain
+        >>> Domain({"ward": Domain.categorical()}).read([["B"], ["A"]]).labels
+        {'ward': ('A', 'B')}
+        """
+        if isinstance(X, Encoded):
+            self._check_encoded(X)
+            return X
+        columns = self._match(X)
+        codes = np.empty((len(columns[0]), len(self)), dtype=np.uint32)
+        labels: dict[str, tuple[Category, ...]] = {}
+        for j, (name, kind) in enumerate(zip(self, self.kinds, strict=True)):
+            if isinstance(kind, Open):
+                labels[name] = list_values(name, columns[j], codes[:, j])
+            else:
+                kind.encode(name, columns[j], codes[:, j])
+        return Encoded(self, codes, labels)
+
+    def to_learn(self, guided: bool) -> tuple[int, int]:
+        """How many numbers need cuts, and how many columns need categories.
+
+        Examples
+        --------
+        >>> from lumberjack import Domain
+        >>> Domain({"age": (0, 100), "ward": Domain.categorical()}).to_learn(guided=True)
+        (1, 1)
+        """
+        numeric = [kind for kind in self.kinds if isinstance(kind, Numeric)]
+        return sum(n.is_to_cut(guided) for n in numeric), sum(isinstance(k, Open) for k in self.kinds)
+
+    @property
+    def known(self) -> list[Known]:
+        """What each column is, in order; refuses a domain with open columns."""
+        known = [kind for kind in self.kinds if not isinstance(kind, Open)]
+        if len(known) < len(self):
+            raise ValueError("categories of some columns are open; declare them, or let fit learn them")
+        return known
+
+    def _check_encoded(self, X: "Encoded") -> None:
+        if X.domain != self:
+            raise ValueError("X was encoded with another domain")
+        _check_rows(len(X.codes))
+
+    def _match(self, X: Any) -> list[Column]:
+        """Columns of a table in the order of the domain."""
         names, columns = columns_of(X)
         if names is None:
             if len(columns) != len(self):
                 raise ValueError(f"X has {len(columns)} columns, but the domain has {len(self)}")
-            chosen = columns
         else:
             missing, surplus = sorted(set(self) - set(names)), sorted(set(names) - set(self))
             if missing:
@@ -428,12 +252,9 @@ class Domain:
             if surplus:
                 raise ValueError(f"X has columns outside the domain: {bare_all(surplus)}; drop them")
             by_name = dict(zip(names, columns, strict=True))
-            chosen = [by_name[name] for name in self]
-        _check_rows(len(chosen[0]))
-        codes = np.empty((len(chosen[0]), len(chosen)), dtype=np.uint32)
-        for j, (name, column) in enumerate(zip(self.names, chosen, strict=True)):
-            self[name].encode(name, column, codes[:, j])
-        return codes
+            columns = [by_name[name] for name in self]
+        _check_rows(len(columns[0]))
+        return columns
 
     def to_json(self, path: str | Path) -> None:
         """Write the domain as typed JSON.
@@ -482,18 +303,10 @@ class Domain:
         >>> Domain({"age": (0, 100)}).to_dict()["columns"]
         [{'name': 'age', 'type': 'numeric', 'low': 0.0, 'high': 100.0}]
         """
-        columns: list[dict[str, Any]] = []
-        for name, kind in self._columns.items():
-            if isinstance(kind, Numeric):
-                bounds = {"low": kind.low, "high": kind.high}
-                columns.append(
-                    {"name": name, "type": "datetime" if kind.temporal else "numeric", **bounds}
-                )
-            else:
-                plain = {"categories": list(kind.categories), "missing": kind.missing}
-                columns.append({"name": name, "type": "categorical", **plain})
+        columns = [{"name": name, **_describe(kind)} for name, kind in self._columns.items()]
         marked = {"inferred": True} if self.inferred else {}
-        return {"format": "lumberjack-domain", "version": 1, **marked, "columns": columns}
+        version = 1 if all(_in_version_1(kind) for kind in self.kinds) else 2
+        return {"format": "lumberjack-domain", "version": version, **marked, "columns": columns}
 
     @classmethod
     def from_dict(cls, found: Any) -> "Domain":
@@ -507,7 +320,7 @@ class Domain:
         True
         """
         try:
-            if found["format"] != "lumberjack-domain" or found["version"] != 1:
+            if found["format"] != "lumberjack-domain" or found["version"] not in (1, 2):
                 raise ValueError("not a domain: unknown format or version")
             columns: dict[str, Kind] = {}
             for column in found["columns"]:
@@ -517,32 +330,74 @@ class Domain:
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a domain: {error}") from None
         if found.get("inferred", False) is True:  # which of them is not said
-            columns = {name: replace(kind, inferred=True) for name, kind in columns.items()}
+            columns = {name: mark(kind) for name, kind in columns.items()}
         return cls(columns)
+
+
+def _describe(kind: Kind) -> dict[str, Any]:
+    """A kind as plain data; the inverse of ``_read_kind``."""
+    if isinstance(kind, Open):
+        return {"type": "categorical"}
+    if isinstance(kind, Categorical):
+        learned = {"learned": True} if kind.learned else {}
+        plain = {"categories": list(kind.categories), "missing": kind.missing}
+        return {"type": "categorical", **plain, **learned}
+    grid = kind.grid if isinstance(kind, Cuts) else kind
+    bounds = {"low": grid.low, "high": grid.high} if grid.is_bounded else {}
+    cuts = {"cuts": list(kind.places)} if isinstance(kind, Cuts) else {}
+    return {"type": "datetime" if grid.temporal else "numeric", **bounds, **cuts}
+
+
+def _in_version_1(kind: Kind) -> bool:
+    plain = isinstance(kind, Numeric) and kind.is_bounded
+    return plain or (isinstance(kind, Categorical) and not kind.learned)
+
+
+def mark(kind: Kind) -> Kind:
+    """The same kind, as one that was read off the data."""
+    if isinstance(kind, Open):
+        return kind
+    if isinstance(kind, Cuts):
+        return replace(kind, grid=replace(kind.grid, inferred=True))
+    return replace(kind, inferred=True)
 
 
 def _read_kind(column: Mapping[str, Any]) -> Kind:
     """One column as ``to_dict`` describes it, or as somebody has filled in a template."""
     name, kind = column["name"], column["type"]
     if kind == "categorical":
+        if "categories" not in column:
+            return Open()
         if not isinstance(column["categories"], list):
             raise ValueError(f"not a domain: column {quote(name)} needs a list of categories")
-        return Categorical(tuple(column["categories"]), column.get("missing", False) is True)
+        missing, learned = (column.get(key, False) is True for key in ("missing", "learned"))
+        return Categorical(tuple(column["categories"]), missing, learned=learned)
     if kind not in ("numeric", "datetime"):
         raise ValueError(
             f"not a domain: column {quote(name)} needs a type (numeric, datetime or categorical), "
             f"not {quote(kind)}; fill it in"
         )
+    grid = Numeric(temporal=kind == "datetime")
+    if "low" in column or "high" in column:
+        grid = _read_range(name, column, grid.temporal)
+    if "cuts" not in column:
+        return grid
+    if not isinstance(column["cuts"], list) or any(isinstance(c, bool) for c in column["cuts"]):
+        raise ValueError(f"not a domain: column {quote(name)} needs a list of cuts")
+    return Cuts(grid, tuple(column["cuts"]))
+
+
+def _read_range(name: str, column: Mapping[str, Any], temporal: bool) -> Numeric:
     low, high = column["low"], column["high"]
-    if kind == "datetime" and isinstance(low, str) and isinstance(high, str):
+    if temporal and isinstance(low, str) and isinstance(high, str):
         try:
-            low, high = (_seconds(dt.datetime.fromisoformat(v)) for v in (low, high))
+            low, high = (seconds(dt.datetime.fromisoformat(v)) for v in (low, high))
         except ValueError:
             problem = f"not a domain: column {quote(name)} needs dates like 2026-01-31"
             raise ValueError(problem) from None
     if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in (low, high)):
         raise ValueError(f"not a domain: column {quote(name)} needs numbers as low and high")
-    return Numeric(_bound(low), _bound(high), kind == "datetime")
+    return Numeric(_bound(low), _bound(high), temporal)
 
 
 @dataclass(frozen=True)
@@ -553,16 +408,57 @@ class Encoded:
     ----------
     domain : Domain
     codes : ndarray of uint32, shape (n_rows, n_columns)
-        What ``domain.encode`` gave.
+        Of 32 bits, as ``Domain.read`` gives them.
+    labels : dict of str to tuple
+        The values that the codes of an open column stand for.
     """
 
     domain: Domain
-    codes: Codes
+    codes: NDArray[np.uint32]
+    labels: Mapping[str, tuple[Category, ...]] = field(default_factory=dict)
 
     @property
     def columns(self) -> list[str]:
         """Column names, as frames have them."""
         return self.domain.names
+
+
+def names_of(X: Any) -> list[str] | None:
+    """Column names of a table; None if it has none."""
+    return X.columns if isinstance(X, Encoded) else columns_of(X)[0]
+
+
+def complete(domain: Domain | None, X: Any) -> Domain:
+    """Add to a domain the columns of a table that it does not declare, with their kinds as read.
+
+    Typed tables declare kinds. pandas and NumPy hold what they hold, and a column of Python objects is
+    one of numbers, dates or categories by its values. Kinds of columns are assumed to be public.
+    """
+    if isinstance(X, Encoded):
+        return X.domain
+    names, columns = columns_of(X)
+    if names is None:
+        names = [f"x{j}" for j in range(len(columns))] if domain is None else domain.names
+    known = {} if domain is None else dict(zip(domain, domain.kinds, strict=True))
+    found = zip(names, columns, strict=False)
+    return Domain({**known, **{n: _kind_as_read(c) for n, c in found if n not in known}})
+
+
+def _kind_as_read(column: Column) -> Kind:
+    declared = _declared_kind(column)
+    if declared is not None:
+        return declared
+    if column.is_temporal:
+        return Numeric(temporal=True)
+    if column.is_numeric:
+        return Open() if column.is_boolean else Numeric()
+    if not column.is_object:
+        return Open()
+    types = {type(v) for v in column.items() if not is_missing(v)}
+    if types and all(issubclass(t, dt.date) for t in types):
+        return Numeric(temporal=True)
+    plain = all(issubclass(t, numbers.Real) and not issubclass(t, bool) for t in types)
+    return Numeric() if types and plain else Open()
 
 
 def _check_rows(n: int) -> None:
@@ -585,7 +481,7 @@ def _check_name(name: Any) -> str:
 
 
 def _kind(name: str, given: Any) -> Kind:
-    if isinstance(given, Numeric | Categorical):
+    if isinstance(given, Kind):
         return given
     if isinstance(given, tuple) and len(given) == 2:
         return Domain.numeric(*given)
@@ -612,7 +508,7 @@ def read_off(X: Any) -> Domain:
     found = {}
     for name, column in zip(names, columns, strict=True):
         kind = _declared_kind(column)
-        found[name] = replace(_infer_kind(name, column), inferred=True) if kind is None else kind
+        found[name] = mark(_infer_kind(name, column)) if kind is None else kind
     return Domain(found)
 
 

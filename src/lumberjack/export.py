@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lumberjack.anatomy import node_sums
-from lumberjack.domain import CELLS, MISSING, Numeric
 from lumberjack.export_onnx import onnx_inputs, to_onnx
+from lumberjack.kinds import MISSING, Number, expand
 from lumberjack.released import Fitted, Released, released_by
 from lumberjack.tree import LEAF, Tree
 
@@ -97,7 +97,7 @@ def to_shap(model: Fitted, values: Literal["votes", "counts"] = "votes") -> dict
 def shap_inputs(model: Fitted, X: Any) -> Floats:
     """Turn a table into what ``to_shap`` splits on, shape (n_rows, n_shap_columns).
 
-    A range is one column (its cells, NaN where missing); a set of categories is one indicator for each
+    A number is one column (its codes, NaN where missing); a set of categories is one indicator for each
     category, as SHAP knows no splits of the form "= c". ``shap_by_column`` adds indicators up.
 
     Examples
@@ -108,11 +108,11 @@ def shap_inputs(model: Fitted, X: Any) -> Floats:
     >>> X = np.random.default_rng(0).uniform(0, 1, (2000, 1))
     >>> model = LumberjackRegressor(domain={"a": (0, 1)}, y_bounds=(0, 1)).fit(X, X[:, 0])
     >>> shap_inputs(model, [[0.0], [0.5], [None]]).ravel()
-    array([0.00000000e+00, 1.07374182e+09,            nan])
+    array([ 0., 15., nan])
     """
     released, parts = released_by(model), []
-    for code, kind in zip(released.encode(X).T, released.domain.kinds, strict=True):
-        if isinstance(kind, Numeric):
+    for code, kind in zip(expand(released.encode(X)).T, released.domain.known, strict=True):
+        if isinstance(kind, Number):
             parts.append(np.where(code == MISSING, np.nan, code.astype(float))[:, None])
         else:
             parts.append((code[:, None] == np.arange(kind.size)).astype(float))
@@ -146,7 +146,7 @@ def shap_by_column(model: Fitted, explained: Floats) -> Floats:
 
 def _shap_start(released: Released) -> NDArray[np.int64]:
     """Where the columns of each feature begin."""
-    widths = [1 if isinstance(kind, Numeric) else kind.size for kind in released.domain.kinds]
+    widths = [1 if isinstance(kind, Number) else kind.size for kind in released.domain.known]
     return np.concatenate([[0], np.cumsum(widths[:-1])]).astype(np.int64)
 
 
@@ -235,14 +235,13 @@ def tree_labels(
     if not 0 <= number < n_trees:
         raise ValueError(f"tree must be between 0 and {n_trees - 1}, got {number}")
     tree, values = forest.trees[number], forest.values[number]
-    names, kinds = released.domain.names, released.domain.kinds
+    names, kinds = released.domain.names, released.domain.known
 
     def split(node: int) -> tuple[str, str]:
         feature, cut = int(tree.feature[node]), int(tree.cut[node])
         name, kind = _plain(names[feature]), kinds[feature]
-        if isinstance(kind, Numeric):
-            value = kind.low + (cut + 1) / CELLS * (kind.high - kind.low)
-            shown = _shown(value, kind)
+        if isinstance(kind, Number):
+            shown = _shown(kind.threshold(cut), kind)
             yes, no = ("", " or missing") if not tree.missing_left[node] else (" or missing", "")
             return f"{name} < {shown}{yes}", f"{name} >= {shown}{no}"
         known = cut < len(kind.categories)
@@ -255,7 +254,7 @@ def tree_labels(
     return tree, split, leaf
 
 
-def _shown(value: float, kind: Numeric) -> str:
+def _shown(value: float, kind: Number) -> str:
     if kind.temporal and abs(value) < 2**53:
         return str(np.datetime64(int(value), "s")).replace("T", " ")
     return f"{value:.6g}"

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lumberjack.domain import CELLS, Categorical, Column, Kind, Numeric, columns_of
 from lumberjack.guarantee import SEEDED, SUM_BOUND
 from lumberjack.inputs import read_table
+from lumberjack.kinds import CELLS, Categorical, Cuts, Known, Number
 from lumberjack.released import Fitted, Released, released_by
 from lumberjack.targets import Numbers
 from lumberjack.tree import LEAF
+from lumberjack.values import Column, columns_of
 
 __all__ = ["onnx_inputs", "to_onnx"]
 
@@ -69,7 +70,7 @@ def to_onnx(model: Fitted, *, allow_seeded: bool = False) -> Any:
         )
     graph = _Graph(helper, kinds)
     inputs, codes = [], []
-    for name, kind in zip(released.domain.names, released.domain.kinds, strict=True):
+    for name, kind in zip(released.domain, released.domain.known, strict=True):
         _check_onnx_column(name, kind)
         type_ = kinds.STRING if _is_text(kind) else kinds.DOUBLE
         inputs.append(
@@ -106,8 +107,8 @@ def onnx_inputs(model: Fitted, X: Any) -> dict[str, NDArray[Any]]:
     {'a': ('<f8', (2000, 1))}
     """
     released, out = released_by(model), {}
-    for (name, column), kind in zip(_columns(released, X), released.domain.kinds, strict=True):
-        if isinstance(kind, Numeric):
+    for (name, column), kind in zip(_columns(released, X), released.domain.known, strict=True):
+        if isinstance(kind, Number):
             values: Any = column.timestamps(name) if kind.temporal else column.numbers(name)
         else:
             values = _category_inputs(kind, column)
@@ -162,7 +163,7 @@ class _Graph:
         return self.helper.make_tensor(name, getattr(self.kinds, kind), array.shape, flat)
 
 
-def _is_text(kind: Kind) -> bool:
+def _is_text(kind: Known) -> bool:
     return isinstance(kind, Categorical) and any(isinstance(c, str) for c in kind.categories)
 
 
@@ -187,19 +188,21 @@ def _unknown(kind: Categorical) -> Any:
     return next(v for v in numbers if v not in kind.categories)
 
 
-def _onnx_says(kind: Kind) -> str:
+def _onnx_says(kind: Known) -> str:
     """A line for whoever looks at the inputs."""
-    if isinstance(kind, Numeric):
+    if isinstance(kind, Number):
         unit = "seconds since 1970 (UTC)" if kind.temporal else "a number"
-        return f"{unit} from {kind.low:g} to {kind.high:g}, NaN if missing"
+        grid = kind.grid if isinstance(kind, Cuts) else kind
+        bounds = f" from {grid.low:g} to {grid.high:g}" if grid.is_bounded else ""
+        return f"{unit}{bounds}, NaN if missing"
     absent = repr(_missing_text(kind)) if _is_text(kind) else "NaN"
     return f"one of {len(kind.categories)} categories, {absent} if missing"
 
 
-def _check_onnx_column(name: str, kind: Kind) -> None:
+def _check_onnx_column(name: str, kind: Known) -> None:
     if name in ("", "label", "probabilities", "prediction") or name.startswith(_INNER):
         raise ValueError(f"column {name!r} has a name that ONNX or an output needs; rename it")
-    if isinstance(kind, Numeric):
+    if isinstance(kind, Number):
         return
     text = [isinstance(c, str) for c in kind.categories]
     if any(text) != all(text):
@@ -208,20 +211,35 @@ def _check_onnx_column(name: str, kind: Kind) -> None:
         raise ValueError(f"column {name!r} has categories that are not exact as 64-bit floats")
 
 
-def _encode(graph: _Graph, name: str, kind: Kind) -> str:
-    if isinstance(kind, Numeric):
+def _encode(graph: _Graph, name: str, kind: Known) -> str:
+    if isinstance(kind, Number):
         return _encode_numbers(graph, name, kind)
     return _encode_categories(graph, name, kind)
 
 
-def _encode_numbers(graph: _Graph, name: str, kind: Numeric) -> str:
-    """The cell of each number, as ``Numeric.encode`` finds it; NaN where missing."""
+def _encode_numbers(graph: _Graph, name: str, kind: Number) -> str:
+    """The code of each number, as ``encode`` finds it; NaN where missing."""
+    if isinstance(kind, Cuts):
+        return _count_cuts(graph, name, kind)
     low, high, top = (graph.constant(v) for v in (kind.low, kind.high, CELLS - 1.0))
     width = graph.constant(kind.high - kind.low if kind.high > kind.low else 1.0)
     clipped = graph("Min", graph("Max", name, low), high)
     share = graph("Div", graph("Sub", clipped, low), width)
     cell = graph("Floor", graph("Min", graph("Mul", share, graph.constant(float(CELLS))), top))
     return graph("Where", graph("IsNaN", name), graph.constant(math.nan), cell)
+
+
+def _count_cuts(graph: _Graph, name: str, kind: Cuts) -> str:
+    """How many cuts are below each number; NaN where missing."""
+    if kind.grid.is_bounded:
+        place, edges = _encode_numbers(graph, name, kind.grid), [float(p) for p in kind.places]
+    else:  # to 32 bits and back: the grid is that of all such numbers
+        single = graph("Cast", name, to=graph.kinds.FLOAT)
+        place, edges = graph("Cast", single, to=graph.kinds.DOUBLE), list(kind.edges)
+    below = graph("GreaterOrEqual", place, graph.constant(np.array([edges]).reshape(1, -1)))
+    counts = graph("Cast", below, to=graph.kinds.DOUBLE)
+    code = graph("ReduceSum", counts, graph.constant([1], "INT64"), keepdims=1)
+    return graph("Where", graph("IsNaN", name), graph.constant(math.nan), code)
 
 
 def _encode_categories(graph: _Graph, name: str, kind: Categorical) -> str:

@@ -38,7 +38,7 @@ from lumberjack.io import read_model
 from lumberjack.progress import with_callbacks
 from lumberjack.quoting import bare_all
 from lumberjack.released import released_by
-from lumberjack.targets import Classes, Numbers, Target
+from lumberjack.targets import Classes, Learnable, Numbers, OpenClasses, OpenNumbers
 
 __all__ = ["LumberjackClassifier", "LumberjackRegressor", "load"]
 
@@ -197,6 +197,9 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
         """
         refuse_unknown(fit_params)
         self._fit(X, y, person_ids)
+        known = self.classes_.tolist()
+        if self.classes is None and (problem := unknown_classes(self.class_weight, known)):
+            warn(problem, UserWarning)
         return self
 
     def _leaf_kind(self) -> Leaf:
@@ -210,17 +213,20 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
                 raise ValueError(problem)
         return self.leaf
 
-    def _read_target(self, y: Any, caveats: list[str]) -> tuple[Target, NDArray[np.int32]]:
+    def _read_target(self, y: Any, caveats: list[str]) -> tuple[Learnable, NDArray[np.int32]]:
         classes = None if self.classes is None else check_classes(self.classes)
         if classes is not None and isinstance(y, list | tuple):
             # One by one, like rows: a stray value must not change how others are read.
             y = np.array(y, dtype=object)
         known, encoded = encode_labels(read_target(y), classes)
+        if classes is None and self._learns:
+            return OpenClasses(known, self.leaf), encoded
         if classes is None:
             caveats.append(CLASSES_INFERRED)
-            if problem := unknown_classes(self.class_weight, known.tolist()):
-                warn(problem, UserWarning)
         return Classes(known, self.leaf), encoded
+
+    def _is_open(self) -> bool:
+        return self.classes is None
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -338,10 +344,12 @@ class LumberjackRegressor(RegressorMixin, Base):  # type: ignore[misc]
             check_bounds(self.y_bounds)
         return "mean"
 
-    def _read_target(self, y: Any, caveats: list[str]) -> tuple[Target, NDArray[np.int32]]:
+    def _read_target(self, y: Any, caveats: list[str]) -> tuple[Learnable, NDArray[np.int32]]:
         values = read_numbers(y)
         if self.y_bounds is not None:
             target = Numbers(*check_bounds(self.y_bounds))
+        elif self._learns:
+            return OpenNumbers(), OpenNumbers.encode(values)
         else:
             caveats.append(BOUNDS_INFERRED)
             low, high = (values.min(), values.max()) if len(values) else (0.0, 0.0)
@@ -349,6 +357,9 @@ class LumberjackRegressor(RegressorMixin, Base):  # type: ignore[misc]
             if not np.isfinite(target.high - target.low):
                 raise ValueError("y spans too wide a range; give y_bounds")
         return target, target.encode(values)
+
+    def _is_open(self) -> bool:
+        return self.y_bounds is None
 
     @property
     def targets_(self) -> Numbers:

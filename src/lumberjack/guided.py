@@ -6,9 +6,9 @@ nodes have too few rows to tell a good split from a bad one through the noise.
 
 Candidates are public. Each column is offered with chance 1/sqrt(number of columns), drawn from the
 node's key alone, so trees differ, as in any random forest. The candidates of an offered numeric column
-are the cuts of a grid of 64 equal bins over its range in the domain. Those of an offered categorical
-column are the categories that no ancestor used, each against all others. The total weight of a column
-does not depend on its number of candidates.
+are its learned cuts (``columns``). Those of an offered categorical column are the categories that no
+ancestor used, each against all others. The total weight of a column does not depend on its number of
+candidates.
 
 The score of a split is what its two sides say about the target, in units of rows: the sum over sides
 of sum_c n_c^2 / n (classes), or of (sum y)^2 / n with y in [0, 1] (numbers), rounded down to a
@@ -23,21 +23,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lumberjack.domain import CELLS, Codes
 from lumberjack.growing import Growing, Nodes, find_room
 from lumberjack.guarantee import SUM_BOUND
 from lumberjack.kernels import kernel
+from lumberjack.kinds import Codes, shift_of
 from lumberjack.noise import Bits, ExponentialChoice, Purpose
 from lumberjack.structure import Features, Room, chance, is_used
 
 __all__ = ["Choice", "Gini", "Guide", "Histograms", "Variance", "offered_share"]
 
-BINS = 64  # of a number's range
-_SHIFT = (CELLS // BINS).bit_length() - 1  # from a cell to its bin
 _STEPS = 8  # scores are multiples of 2^-8
 _Y_SHIFT = (2 * SUM_BOUND).bit_length() - 1 - _STEPS  # targets as integers from 0 to 2^8
-
-assert CELLS == BINS << _SHIFT
 
 Integers = NDArray[np.int64]
 
@@ -57,12 +53,10 @@ class Gini:
 
     n_classes: int
 
-    def count(
-        self, codes: Codes, rows: NDArray[Any], features: Features, offer: "Offer", target: NDArray[Any]
-    ) -> Integers:
+    def count(self, codes: Codes, rows: NDArray[Any], offer: "Offer", target: NDArray[Any]) -> Integers:
         """Rows of each class in each bin, shape (n_bins, n_classes)."""
         out = np.zeros((offer.first[-1], self.n_classes), dtype=np.int64)
-        _count_classes(codes, rows, features, offer, target, out)
+        _count_classes(codes, rows, offer, target, out)
         return out
 
     def score(self, left: Integers, total: Integers) -> Integers:
@@ -84,12 +78,10 @@ class Variance:
     target alone, rounding included.
     """
 
-    def count(
-        self, codes: Codes, rows: NDArray[Any], features: Features, offer: "Offer", target: NDArray[Any]
-    ) -> Integers:
+    def count(self, codes: Codes, rows: NDArray[Any], offer: "Offer", target: NDArray[Any]) -> Integers:
         """Rows, and sum of targets from 0 to 2^8, in each bin, shape (n_bins, 2)."""
         out = np.zeros((offer.first[-1], 2), dtype=np.int64)
-        _count_numbers(codes, rows, features, offer, target, out)
+        _count_numbers(codes, rows, offer, target, out)
         return out
 
     def score(self, left: Integers, total: Integers) -> Integers:
@@ -105,8 +97,8 @@ class Offer(NamedTuple):
     """What a node may choose from.
 
     ``first`` is where the bins of each feature begin: feature f has bins first[f] to first[f + 1] - 1. A
-    feature that is not offered has none. An offered one has a bin for each category (or BINS bins for a
-    number) and a last one for unknown categories (or missing numbers). ``missing_left`` says whether
+    feature that is not offered has none. An offered one has a bin for each code, and a last one for
+    unknown categories (or missing numbers). ``missing_left`` says whether
     missing numbers go left.
     """
 
@@ -134,11 +126,10 @@ class Histograms:
 
     def __call__(self, block: Any) -> list[Integers]:
         """The bins of each node."""
-        found, features = block.sort(self.tree), self.tree.features
-        out = []
+        found, out = block.sort(self.tree), []
         for node, offer in zip(self.nodes, self.offers, strict=True):
             rows = found.order[found.start[node] : found.start[node] + found.n_rows[node]]
-            out.append(self.score.count(block.codes, rows, features, offer, block.target))
+            out.append(self.score.count(block.codes, rows, offer, block.target))
         return out
 
 
@@ -210,53 +201,48 @@ def _offer(features: Features, key: Any, room: Room, share: Any) -> Any:
         # One category left is not enough: only unknown ones would be on the other side.
         enough = room.last[f] >= 2 if categorical else room.first[f] < room.last[f]
         offered = enough and weight > 0 and chance(key, f) < share
-        size = (features.sizes[f] if categorical else BINS) + 1
-        offsets[f + 1] = offsets[f] + (size if offered else 0)
+        offsets[f + 1] = offsets[f] + (features.sizes[f] + 1 if offered else 0)
     return Offer(offsets, chance(key, n) < 0.5)
 
 
 @kernel
-def _places(features: Features, offer: Offer) -> Any:
-    """Offered features, where their bins begin and how many they have, and the shift from code to bin.
+def _places(offer: Offer) -> Any:
+    """Offered features, where their bins begin, and how many they have besides the last.
 
     Unsigned integers throughout: signed indices cost a wraparound check.
     """
     offered = np.flatnonzero(np.diff(offer.first)).astype(np.uint64)
     n = len(offered)
     first, most = np.empty(n, dtype=np.uint64), np.empty(n, dtype=np.uint32)
-    shift = np.empty(n, dtype=np.uint32)
     for j in range(n):
         f = offered[j]
         first[j], most[j] = offer.first[f], offer.first[f + np.uint64(1)] - offer.first[f] - 1
-        shift[j] = 0 if features.categorical[f] else _SHIFT
-    return offered, first, most, shift
+    return offered, first, most
 
 
 @kernel
-def _count_classes(
-    codes: Any, rows: Any, features: Features, offer: Offer, target: Any, out: Any
-) -> None:
-    offered, first, most, shift = _places(features, offer)
-    n_offered = np.uint64(len(offered))
+def _count_classes(codes: Any, rows: Any, offer: Offer, target: Any, out: Any) -> None:
+    offered, first, most = _places(offer)
+    n_offered, shift = np.uint64(len(offered)), shift_of(codes)
     for i in range(len(rows)):
         row = np.uint64(rows[i])
         y = np.uint64(target[row])
         for j in range(n_offered):
-            place = first[j] + np.uint64(min(codes[row, offered[j]] >> shift[j], most[j]))
+            code = np.uint32(np.uint32(codes[row, offered[j]]) - shift)
+            place = first[j] + np.uint64(min(code, most[j]))
             out[place, y] += 1
 
 
 @kernel
-def _count_numbers(
-    codes: Any, rows: Any, features: Features, offer: Offer, target: Any, out: Any
-) -> None:
-    offered, first, most, shift = _places(features, offer)
-    n_offered = np.uint64(len(offered))
+def _count_numbers(codes: Any, rows: Any, offer: Offer, target: Any, out: Any) -> None:
+    offered, first, most = _places(offer)
+    n_offered, shift = np.uint64(len(offered)), shift_of(codes)
     for i in range(len(rows)):
         row = np.uint64(rows[i])
         y = np.int64((target[row] + SUM_BOUND) >> _Y_SHIFT)
         for j in range(n_offered):
-            place = first[j] + np.uint64(min(codes[row, offered[j]] >> shift[j], most[j]))
+            code = np.uint32(np.uint32(codes[row, offered[j]]) - shift)
+            place = first[j] + np.uint64(min(code, most[j]))
             out[place, np.uint64(0)] += 1
             out[place, np.uint64(1)] += y
 
@@ -289,12 +275,11 @@ def _candidates(features: Features, offer: Offer, bins: Any, nodes: Nodes, node:
         else:
             below[:] = 0
             if offer.missing_left:
-                below += bins[offsets[f] + BINS]
-            for b in range(BINS - 1):
-                below += bins[offsets[f] + b]
-                edge = ((b + 1) << _SHIFT) - 1
-                if room.first[f] <= edge < room.last[f]:
-                    feature[made], cut[made] = f, edge
+                below += bins[offsets[f + 1] - 1]
+            for cell in range(features.sizes[f] - 1):
+                below += bins[offsets[f] + cell]
+                if room.first[f] <= cell < room.last[f]:
+                    feature[made], cut[made] = f, cell
                     left[made] = below
                     made += 1
         weight[before:made] = (chances[f] - (chances[f - 1] if f else 0.0)) / max(made - before, 1)

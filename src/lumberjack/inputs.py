@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
 
+import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
@@ -18,10 +19,12 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from lumberjack.accounting.checks import check_real
-from lumberjack.domain import Codes, Domain, columns_of, is_missing
+from lumberjack.domain import Domain, Encoded
+from lumberjack.kinds import Codes
 from lumberjack.noise import Bits, Purpose, mix_keys
 from lumberjack.paths import hash_label
-from lumberjack.quoting import bare, quote, reading
+from lumberjack.quoting import bare, bare_all, quote, reading
+from lumberjack.values import columns_of, is_missing
 
 __all__ = [
     "NULLS",
@@ -40,6 +43,7 @@ __all__ = [
     "read_table",
     "read_target",
     "refuse_unknown",
+    "split_target",
     "unknown_classes",
 ]
 
@@ -57,6 +61,8 @@ def read_table(X: Any) -> Any:
     How one row is read depends on no other row: a list becomes an array of Python objects, so that
     a stray value in one row cannot turn the numbers of all the others into text.
     """
+    if isinstance(X, Encoded):
+        return X
     if isinstance(X, np.ma.MaskedArray):
         X, mask = X.data.astype(object), np.ma.getmaskarray(X)
         X[mask] = None
@@ -95,12 +101,24 @@ def as_domain(given: Domain | Mapping[str, Any]) -> Domain:
     return given if isinstance(given, Domain) else Domain(given)
 
 
-def encode_rows(domain: Domain, X: Any) -> Codes:
-    """Codes of a table; refuses a table without rows."""
-    codes = domain.encode(X)
-    if not len(codes):
+def encode_rows(domain: Domain, X: Any) -> Encoded:
+    """Codes of a table, of 32 bits; refuses a table without rows."""
+    encoded = domain.read(X)
+    if not len(encoded.codes):
         raise ValueError("X must have at least one row")
-    return codes
+    return encoded
+
+
+def split_target(X: Any, y: Any) -> tuple[Any, Any]:
+    """A table and its target; ``y`` may be the name of a column of a frame."""
+    if not isinstance(y, str):
+        return X, y
+    frame = nw.from_native(X, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        raise TypeError("y is text, which names a column, but X is no data frame; pass all labels")
+    if y not in frame.columns:
+        raise ValueError(f"X has no column of the name y; its columns are {bare_all(frame.columns)}")
+    return nw.to_native(frame.drop(y)), nw.to_native(frame[y])
 
 
 def check_weights(name: str, given: Any) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from lumberjack.accounting import Choices, Event, NoisySums, ThresholdQueries
 from lumberjack.anatomy import check_tree, depths
-from lumberjack.domain import Domain, Numeric
+from lumberjack.domain import Domain
 from lumberjack.events import calibration_counts
 from lumberjack.guarantee import (
     BOUNDS_INFERRED,
@@ -35,7 +35,8 @@ from lumberjack.guarantee import (
     ClassLeaf,
     Guarantee,
 )
-from lumberjack.inputs import check_bounds, check_classes
+from lumberjack.inputs import as_domain, check_bounds, check_classes
+from lumberjack.kinds import Categorical, Cuts, Kind, Number, Open
 from lumberjack.quoting import quote
 from lumberjack.released import Fitted, Released, released_by
 from lumberjack.structure import Features
@@ -169,7 +170,7 @@ def _plain_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
         if name in _AT_HOME:
             continue
         if name == "domain":
-            plain[name] = value is not None
+            plain[name] = None if value is None else as_domain(value).to_dict()
         elif name == "classes":
             plain[name] = None if value is None else _labels(value)
         elif name == "class_weight" and isinstance(value, Mapping):
@@ -319,14 +320,15 @@ def _restore(header: dict[str, Any], arrays: dict[str, NDArray[Any]], version: i
         columns = tuple(columns)
     target: Target
     if kind == "classifier":
-        target = Classes(_restore_classes(header["classes"]), guarantee.leaf)
+        learned = guarantee.event("classes") is not None
+        target = Classes(_restore_classes(header["classes"]), guarantee.leaf, learned)
     else:
-        target = _restore_targets(header["bounds"])
+        target = _restore_targets(header["bounds"], guarantee.event("scale") is not None)
     if header["classes" if kind == "regressor" else "bounds"] is not None:
         raise ValueError("its target is both a class and a number")
     forest = _restore_forest(arrays, domain, guarantee, target, size)
     curves = _restore_calibration(arrays.get("calibration"), guarantee, target)
-    released = Released(guarantee, domain, columns, target, forest, curves)
+    released = Released(guarantee, columns, domain, target, forest, curves)
     stored = Stored(kind, _restore_parameters(header["parameters"], domain, kind), released)
     _refuse_contradictions(stored)
     return stored
@@ -421,10 +423,11 @@ def _check_labels(labels: list[Any]) -> list[Any]:
     return list(check_classes(labels).tolist())
 
 
-def _restore_targets(bounds: Any) -> Numbers:
+def _restore_targets(bounds: Any, learned: bool) -> Numbers:
     if len(bounds) != 2 or not all(map(_is_number, bounds)) or not 0 <= bounds[1] - bounds[0] < np.inf:
         raise ValueError("bounds of the target must be two numbers")
-    return Numbers(*map(float, bounds))
+    low, high = map(float, bounds)
+    return Numbers(low, high, learned)
 
 
 def _restore_parameters(found: Any, domain: Domain, kind: str) -> dict[str, Any]:
@@ -433,8 +436,10 @@ def _restore_parameters(found: Any, domain: Domain, kind: str) -> dict[str, Any]
         raise ValueError("it has no parameters")
     parameters: dict[str, Any] = {}
     for name, value in found.items():
-        if name == "domain" and isinstance(value, bool):
+        if name == "domain" and isinstance(value, bool):  # up to version 3: that of the model, or none
             value = domain if value else None
+        elif name == "domain" and isinstance(value, dict):
+            value = Domain.from_dict(value)
         elif name == "classes" and value is not None:
             _check_labels(value)
         elif name == "class_weight" and isinstance(value, list):
@@ -450,7 +455,11 @@ def _restore_parameters(found: Any, domain: Domain, kind: str) -> dict[str, Any]
         elif name == "y_bounds" and value is not None:
             check_bounds(value)
             value = tuple(value)
-        elif isinstance(value, dict | list) or name in ("domain", *_AT_HOME):
+        elif (
+            isinstance(value, dict | list)
+            or name in _AT_HOME
+            or (name == "domain" and value is not None)
+        ):
             raise ValueError(f"parameter {quote(name)} is not plain")
         parameters[name] = value
     needed = (*_NEEDED, "leaf") if kind == "classifier" else _NEEDED
@@ -468,39 +477,63 @@ def _refuse_contradictions(stored: Stored) -> None:
     given, promise, domain = stored.parameters, stored.released.guarantee, stored.released.domain
     labels, bounds, weights = (given.get(name) for name in ("classes", "y_bounds", "class_weight"))
 
-    def rule(agrees: bool, broken: str) -> None:
-        if not agrees:
-            raise ValueError(f"it contradicts itself: {broken}")
-
     promised = {**dataclasses.asdict(promise), "threshold": promise.threshold}
     for name in (name for name in given if name in promised):
         default = given[name] is None and name in ("structure_share", "threshold")
         same = given[name] == promised[name] and not isinstance(given[name], bool)
-        rule(default or same, f"{name} is not that of the guarantee")
+        _rule(default or same, f"{name} is not that of the guarantee")
     splits = "guided" if promise.guided_levels else "random"
-    rule(given["splits"] == splits, "splits is not that of the guarantee")
-    rule(given.get("threshold") is not None or promise.cut == 0, "only a given threshold raises the cut")
-    rule(promise.unit == "person" or promise.rows_per_person == 1, "a row is not a person's rows")
-    # Without a domain, a column's type may name all its values, but never the range of its numbers.
-    typed = not any(isinstance(kind, Numeric) for kind in domain.kinds)
-    learnt = domain.inferred or typed
-    rule(given["domain"] is not None or learnt, "its domain is neither given nor inferred")
+    _rule(given["splits"] == splits, "splits is not that of the guarantee")
+    _rule(
+        given.get("threshold") is not None or promise.cut == 0, "only a given threshold raises the cut"
+    )
+    _rule(promise.unit == "person" or promise.rows_per_person == 1, "a row is not a person's rows")
+    _check_learned(given["domain"], domain, promise)
 
     due = {NOT_PROVED: promise.accounting == "paper", DOMAIN_INFERRED: domain.inferred}
     if stored.kind == "classifier":
         known = stored.released.classes.labels.tolist()
         same = labels is None or _check_labels(labels) == known
-        rule(same, "its classes are not those of its parameters")
+        _rule(same, "its classes are not those of its parameters")
         weighed = set(weights) if isinstance(weights, dict) else set()
-        rule(labels is None or weighed <= set(known), "class_weight has other classes")
-        due[CLASSES_INFERRED] = labels is None
+        _rule(labels is None or weighed <= set(known), "class_weight has other classes")
+        learned = stored.released.classes.learned
+        _rule(labels is None or not learned, "its classes are both given and learned")
+        due[CLASSES_INFERRED] = labels is None and not learned
     else:
         numbers = stored.released.numbers
         same = bounds is None or check_bounds(bounds) == (numbers.low, numbers.high)
-        rule(same, "its bounds are not those of its parameters")
-        due[BOUNDS_INFERRED] = bounds is None
+        _rule(same, "its bounds are not those of its parameters")
+        _rule(bounds is None or not numbers.learned, "its bounds are both given and learned")
+        due[BOUNDS_INFERRED] = bounds is None and not numbers.learned
     for caveat, needed in due.items():
-        rule(caveat in promise.caveats or not needed, f"its caveats lack {caveat!r}")
+        _rule(caveat in promise.caveats or not needed, f"its caveats lack {caveat!r}")
+
+
+def _rule(agrees: bool, broken: str) -> None:
+    if not agrees:
+        raise ValueError(f"it contradicts itself: {broken}")
+
+
+def _check_learned(given: Domain | None, domain: Domain, promise: Guarantee) -> None:
+    """Refuse a column that nobody declared, inferred or paid for."""
+    declared: dict[str, Kind] = {} if given is None else dict(zip(given, given.kinds, strict=True))
+    _rule(set(declared) <= set(domain), "its domain lacks columns that were declared")
+    numbers = categories = 0
+    for name, kind in zip(domain, domain.known, strict=True):
+        was = declared.get(name)
+        if was == kind or (was is None and kind.inferred):
+            continue
+        if isinstance(kind, Cuts):
+            numbers += 1
+            agrees = was in (None, kind.grid) and len(kind.places) < 2**promise.cut_levels
+        else:  # without a declaration, a column's type may name its categories, but no range
+            categories += isinstance(kind, Categorical) and kind.learned
+            agrees = isinstance(kind, Categorical) and (was is None or kind.learned)
+            agrees = agrees and (was is None or isinstance(was, Open))
+        _rule(agrees, "a column of its domain is neither given, learned nor inferred")
+    paid = numbers <= promise.numbers_learned and categories <= promise.categories_learned
+    _rule(paid, "it has more learned columns than the guarantee prices")
 
 
 def _restore_forest(
@@ -537,7 +570,7 @@ def _check_cuts(tree: Tree, domain: Domain) -> None:
     """Refuse splits that separate nothing: beyond a column's codes, or of a range of one cell."""
     split = tree.feature != LEAF
     # Numbers are split between two cells, categories at one of them.
-    most = np.array([k.size - 1 - isinstance(k, Numeric) for k in domain.kinds], dtype=np.int64)
+    most = np.array([k.size - 1 - isinstance(k, Number) for k in domain.known], dtype=np.int64)
     if (tree.cut[split].astype(np.int64) > most[tree.feature[split]]).any():
         raise ValueError("a tree splits where its column has no values")
 

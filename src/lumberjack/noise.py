@@ -45,6 +45,7 @@ __all__ = [
     "RoundedGaussian",
     "ThresholdCoin",
     "Uniform",
+    "below",
     "exact",
     "mix",
     "mix_keys",
@@ -62,6 +63,7 @@ _ONE = 2.0**BITS
 _RELATIVE_ERROR = 2.0**-40  # of erfc and of its argument together; tests see less than 2^-44
 _REACH = 9.4  # beyond this many sigmas a tail is below 2^-64: left to the exact path
 _TABLE_SIGMA = 2**18  # above this a table does not pay; every draw takes the exact path
+_FAR = 80.0  # options whose log weight is this far below the best one's are left to the exact path
 _BLOCK = 1 << 16
 _UNDECIDED = np.iinfo(np.int64).min
 _LARGEST_COUNT = 2**52  # counts must be exact as floats
@@ -77,6 +79,8 @@ class Purpose(IntEnum):
     PERSON = 5
     CANDIDATE = 6
     SPLIT = 7
+    CUT = 8
+    PLACE = 9
 
 
 @dataclass(frozen=True)
@@ -336,6 +340,34 @@ class ExponentialChoice:
             choice[i] = options[found]
         return np.asarray(choice, dtype=np.int64)
 
+    def draw_one(
+        self, scores: Integers, weights: Integers, bits: Bits, key: Words | None, purpose: Purpose
+    ) -> int:
+        """Choose one of many options, as ``draw`` does from one row; weights are integers, some above 0.
+
+        Only options near the best are looked at, unless the random bits fall where others could matter.
+        """
+        options = np.flatnonzero(weights > 0)
+        gap = (scores[options] - scores[options].max()).astype(np.float64)
+        close = self.exponent * gap > -_FAR
+        near = options[close]
+        sizes = weights[near] * np.exp(self.exponent * gap[close])
+        below = np.cumsum(sizes)
+        # Each size has relative error below 2^-45, their n - 1 additions below n 2^-52 together, and all
+        # other options weigh at most e^-80 each, times their weight.
+        others = float(weights[options].sum()) * math.exp(-_FAR)
+        slack = 2.0**-43 + len(near) * 2.0**-51 + others / below[-1]
+        below /= below[-1]
+        word = int(bits.words(1, key, purpose)[0])
+        u = float(word >> 1) / _ONE
+        first = int(np.searchsorted(below + slack, u, "right"))
+        last = int(np.searchsorted(below - slack, u, "right"))
+        if first == last < len(near):
+            return int(near[first])
+        more = more_words(bits, key, 0, purpose)
+        scored, weighed = scores[options].tolist(), weights[options].tolist()
+        return int(options[_settle_choice(self.exponent, scored, weighed, word, more)])
+
 
 @kernel
 def _scan(words: Words, lower: Words, upper: Words, start: Integers, out: Integers) -> None:
@@ -481,6 +513,16 @@ def _settle_choice(
         return None
 
     return settle(word, more, decide)
+
+
+def below(bound: int, bits: Bits, key: Words | None, purpose: Purpose) -> int:
+    """A uniform integer from 0 to bound - 1, exactly, for a bound of at most 2^63."""
+    position, most = 0, 2**64 - 2**64 % bound  # words from here on would favour small numbers
+    while True:
+        word = int(bits.words(1, key, purpose, position)[0])
+        if word < most:
+            return word % bound
+        position += 1
 
 
 def more_words(bits: Bits, keys: Words | None, i: int, purpose: Purpose) -> Callable[[], int]:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lumberjack.anatomy import depths
-from lumberjack.domain import Categorical, Kind, Numeric
 from lumberjack.export import tree_labels
+from lumberjack.kinds import Categorical, Cuts, Kind, Number, Open
 from lumberjack.planning import plan
 from lumberjack.released import Fitted, Released, released_by
 from lumberjack.report import describe
@@ -80,14 +80,14 @@ def plot_regions(
     released = released_by(model)
     domain = released.domain
     for name in features:
-        if name not in domain or not isinstance(domain[name], Numeric):
+        if name not in domain or not isinstance(domain[name], Number):
             raise ValueError(f"features must be two columns of the domain with numbers, got {name!r}")
     unknown = sorted(set(fixed or {}) - set(domain) | set(fixed or {}) & set(features))
     if unknown:
         raise ValueError(f"fixed must name the other columns of the domain, got {', '.join(unknown)}")
     ax = _axes(ax)
-    ranges = [kind for name in features if isinstance(kind := domain[name], Numeric)]
-    across, up = (np.linspace(kind.low, kind.high, resolution) for kind in ranges)
+    ranges = [_extent(kind) for name in features if isinstance(kind := domain[name], Number)]
+    across, up = (np.linspace(low, high, resolution) for low, high in ranges)
     values = {name: (fixed or {}).get(name, _typical(domain[name])) for name in domain}
     grid = np.empty((resolution**2, len(domain)), dtype=object)
     for j, name in enumerate(released.names):
@@ -110,10 +110,23 @@ def plot_regions(
     return ax
 
 
+def _extent(kind: Number) -> tuple[float, float]:
+    """From where to where to draw: the range, or the middle 90 % of the cuts if there is none."""
+    grid = kind.grid if isinstance(kind, Cuts) else kind
+    if grid.is_bounded:
+        return grid.low, grid.high
+    edges = kind.edges if isinstance(kind, Cuts) else ()
+    low, high = np.quantile(edges or (0.0,), (0.05, 0.95)).tolist()
+    return low, high
+
+
 def _typical(kind: Kind) -> Any:
     if isinstance(kind, Categorical):
         return kind.categories[0] if kind.categories else None
-    middle = kind.low + (kind.high - kind.low) / 2
+    if isinstance(kind, Open):
+        return None
+    low, high = _extent(kind)
+    middle = low + (high - low) / 2
     return np.datetime64(int(middle), "s").item() if kind.temporal else middle
 
 

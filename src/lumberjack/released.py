@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from lumberjack.anatomy import importances, leaf_sizes, learned_nothing
-from lumberjack.domain import Codes, Domain, columns_of
+from lumberjack.domain import Domain, names_of
 from lumberjack.guarantee import CLASSES_INFERRED, Guarantee
 from lumberjack.inputs import check_class_weight, check_names, read_table, unknown_classes
+from lumberjack.kinds import Codes
 from lumberjack.targets import Classes, Numbers, Target
 from lumberjack.tree import Forest
 
@@ -47,10 +48,10 @@ class Released:
     ----------
     guarantee : Guarantee
         The promise, every number behind it, and its caveats.
-    domain : Domain
-        Columns, with what is public about them.
     columns : tuple of str or None
         Column names in the order of ``fit``'s table; None if it had no names.
+    domain : Domain
+        Columns, with what is public about them, or was learned.
     target : Classes or Numbers
     forest : Forest
     calibration : ndarray
@@ -58,8 +59,8 @@ class Released:
     """
 
     guarantee: Guarantee
-    domain: Domain
     columns: tuple[str, ...] | None
+    domain: Domain
     target: Target
     forest: Forest
     calibration: Floats
@@ -89,19 +90,19 @@ class Released:
         return learned_nothing(self.forest)
 
     def encode(self, X: Any) -> Codes:
-        """Codes of a table to predict for, its columns matched to those of ``fit``."""
+        """Compact codes of a table to predict for, its columns matched to those of ``fit``."""
         X = read_table(X)
-        names, columns = columns_of(X)
-        if names is None and len(columns) != len(self.domain):
+        names = names_of(X)
+        if names is None and X.shape[1] != len(self.domain):
             raise ValueError(
-                f"X has {len(columns)} features, but Lumberjack{self.target.estimator.capitalize()} is "
+                f"X has {X.shape[1]} features, but Lumberjack{self.target.estimator.capitalize()} is "
                 f"expecting {len(self.domain)} features as input"
             )
         if names is not None and self.columns is not None:
             check_names(names, list(self.columns))
         elif self.columns is not None:  # an array has the columns in the order of the frame in fit
             X = X[:, [self.columns.index(name) for name in self.domain]]
-        return self.domain.encode(X)
+        return self.domain.compact(X)
 
     def apply(self, X: Any, n_threads: int = 1) -> NDArray[np.int32]:
         """Leaf of each row in each tree, shape (n_rows, n_trees)."""
@@ -127,7 +128,8 @@ class Released:
         # A parameter may have been set after fit.
         check_class_weight(given)
         problem = unknown_classes(given, labels.tolist())
-        if problem and CLASSES_INFERRED not in self.guarantee.caveats:
+        declared = not self.classes.learned and CLASSES_INFERRED not in self.guarantee.caveats
+        if problem and declared:
             raise ValueError(problem)
         if given is None:
             return np.ones(len(labels))

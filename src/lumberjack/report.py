@@ -12,9 +12,10 @@ import numpy as np
 
 from lumberjack.accounting import Choices, cutoffs_delta, spent
 from lumberjack.anatomy import NOTHING, depths
-from lumberjack.domain import Domain, Numeric
+from lumberjack.domain import Domain
 from lumberjack.events import in_words
 from lumberjack.guarantee import Guarantee
+from lumberjack.kinds import Categorical, Cuts, Known, Numeric
 from lumberjack.released import Fitted, released_by
 from lumberjack.targets import Classes
 
@@ -183,18 +184,9 @@ class Description:
 
     def columns(self) -> list[tuple[str, str]]:
         """Name and values of each column of the domain."""
-        listed = []
-        for name in self.domain:
-            kind = self.domain[name]
-            if isinstance(kind, Numeric):
-                what = "date" if kind.temporal else "number"
-                listed.append(
-                    (name, f"{what} from {_bound(kind.low, kind)} to {_bound(kind.high, kind)}")
-                )
-            else:
-                values = ", ".join(map(str, kind.categories)) + (", or missing" if kind.missing else "")
-                listed.append((name, f"one of {len(kind.categories):,}: {values}"))
-        return listed
+        return [
+            (name, _describe(kind)) for name, kind in zip(self.domain, self.domain.known, strict=True)
+        ]
 
     def how_to_verify(self) -> list[tuple[str, str]]:
         """Ways to check the promise without trusting this report: what to do, and with what."""
@@ -313,6 +305,21 @@ def _failure(g: Guarantee) -> tuple[Part, ...]:
     tails = "tails of the noise" if chosen else "tails of the Gaussian noise"
     parts = Part(tails, noise), Part("cut-off of small counts", cut / g.delta)
     return (*parts, Part("not used", max(1 - noise - cut / g.delta, 0.0)))
+
+
+def _describe(kind: Known) -> str:
+    """The values of a column: what is public, and what was learned."""
+    if isinstance(kind, Categorical):
+        listed = ", ".join(map(str, kind.categories)) + (", or missing" if kind.missing else "")
+        return f"one of {len(kind.categories):,}{' (learned)' if kind.learned else ''}: {listed}"
+    grid = kind.grid if isinstance(kind, Cuts) else kind
+    what = "date" if grid.temporal else "number"
+    if grid.is_bounded:
+        what += f" from {_bound(grid.low, grid)} to {_bound(grid.high, grid)}"
+    if isinstance(kind, Numeric):
+        return what
+    edges = ", ".join(_bound(edge, grid) for edge in kind.edges)
+    return f"{what}, {_plural(len(kind.edges), 'cut')} (learned): {edges}"
 
 
 def _bound(value: float, kind: Numeric) -> str:

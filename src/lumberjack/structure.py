@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lumberjack.domain import CELLS, MISSING, Domain, Numeric
+from lumberjack.domain import Domain
 from lumberjack.kernels import kernel
+from lumberjack.kinds import CELLS, MISSING, Categorical
 from lumberjack.noise import mix
 
 __all__ = [
@@ -49,7 +50,7 @@ class Features(NamedTuple):
     Attributes
     ----------
     sizes : ndarray of int64, shape (n_features,)
-        Codes of each feature: cells of a range, or categories.
+        Codes of each feature: cells of a range, parts between cuts, or categories.
     categorical : ndarray of bool, shape (n_features,)
     chances : ndarray of float64, shape (n_features,)
         Cumulative chance of each feature to be tried.
@@ -64,8 +65,8 @@ class Features(NamedTuple):
         """Describe a domain; ``weights`` are public chances of the features, uniform if None."""
         weights = np.ones(len(domain)) if weights is None else np.asarray(weights, dtype=float)
         return cls(
-            np.array([kind.size for kind in domain.kinds], dtype=np.int64),
-            np.array([not isinstance(kind, Numeric) for kind in domain.kinds]),
+            np.array([kind.size for kind in domain.known], dtype=np.int64),
+            np.array([isinstance(kind, Categorical) for kind in domain.kinds]),
             np.cumsum(weights) / weights.sum(),
         )
 

@@ -24,9 +24,11 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lumberjack.domain import Category, Codes, Column, Domain, Encoded, Kind, Numeric
+from lumberjack.domain import Domain, Encoded
 from lumberjack.inputs import NULLS, read_people
+from lumberjack.kinds import Category, Codes, Known, Number
 from lumberjack.quoting import quote, quote_all
+from lumberjack.values import Column
 
 __all__ = [
     "Matcher",
@@ -344,8 +346,8 @@ def _moment(value: Any) -> dt.date | None:
 def encode(chunk: Chunk, domain: Domain, table: Table) -> Codes:
     """Codes of one chunk, shape (n_rows, n_columns): each distinct value is looked up once."""
     codes = np.empty((_rows(chunk[domain.names[0]]), len(domain)), dtype=np.uint32)
-    for j, name in enumerate(domain):
-        kind, column = domain[name], chunk[name]
+    for j, (name, kind) in enumerate(zip(domain, domain.known, strict=True)):
+        column = chunk[name]
         if isinstance(column, Values):
             codes[:, j] = _encode_values(name, kind, column, table)[column.place]
         else:
@@ -357,10 +359,10 @@ def _rows(column: Numbers | Values) -> int:
     return len(column.place if isinstance(column, Values) else column)
 
 
-def _encode_values(name: str, kind: Kind, column: Values, table: Table) -> Codes:
+def _encode_values(name: str, kind: Known, column: Values, table: Table) -> Codes:
     distinct = np.empty(len(column.distinct), dtype=object)
     codes = np.empty(len(distinct), dtype=np.uint32)
-    if isinstance(kind, Numeric):
+    if isinstance(kind, Number):
         try:
             distinct[:] = [_moment(value) for value in column.distinct]
             kind.encode(name, Column(distinct), codes)
@@ -376,7 +378,7 @@ def _encode_values(name: str, kind: Kind, column: Values, table: Table) -> Codes
 
 def split(domain: Domain) -> tuple[list[str], list[str]]:
     """Columns of a domain to read as numbers, and those to read as values."""
-    plain = {n for n in domain if isinstance(kind := domain[n], Numeric) and not kind.temporal}
+    plain = {n for n in domain if isinstance(kind := domain[n], Number) and not kind.temporal}
     return [n for n in domain if n in plain], [n for n in domain if n not in plain]
 
 

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lumberjack.anatomy import Values
-from lumberjack.domain import Codes
 from lumberjack.growing import Growing
 from lumberjack.guarantee import SUM_BOUND, Guarantee, Leaf
 from lumberjack.guided import Gini, Variance
 from lumberjack.kernels import kernel
+from lumberjack.kinds import Codes, places_of
 from lumberjack.noise import (
     Bits,
     ExponentialChoice,
@@ -44,7 +44,10 @@ from lumberjack.voting import (
 __all__ = [
     "Classes",
     "LeafSums",
+    "Learnable",
     "Numbers",
+    "OpenClasses",
+    "OpenNumbers",
     "Target",
     "Votes",
     "noisy_counts",
@@ -56,6 +59,7 @@ Floats = NDArray[np.float64]
 # From exact sums to noisy ones. Its tables take time: it is made once for all trees.
 Release = Callable[[Integers, Bits, Words], Floats]
 _ROWS = 1 << 18  # rows that vote together
+_SCALES = 2.0  # a learned range reaches that many 90 % quantiles of the distances from its centre
 
 
 @dataclass(frozen=True)
@@ -69,10 +73,13 @@ class Classes:
     leaf : {"counts", "majority", "exponential"}
         What a leaf releases: noisy class counts, the noisy majority, or a label by the exponential
         mechanism.
+    learned : bool
+        Whether the labels were released as frequent.
     """
 
     labels: NDArray[Any]
     leaf: Leaf = "counts"
+    learned: bool = False
 
     @property
     def score(self) -> Gini:
@@ -186,10 +193,13 @@ class Numbers:
     Parameters
     ----------
     low, high : float
+    learned : bool
+        Whether the bounds were chosen privately.
     """
 
     low: float
     high: float
+    learned: bool = False
 
     @property
     def score(self) -> Variance:
@@ -287,7 +297,51 @@ class Numbers:
         return self.decode(slope * pooled[:, 0] / len(forest.trees) + intercept * SUM_BOUND)
 
 
+@dataclass(frozen=True)
+class OpenClasses:
+    """A label of which the frequent ones are to be learned. Private: it lives until they are.
+
+    Parameters
+    ----------
+    labels : ndarray, shape (n_labels,)
+        All labels of the data, sorted.
+    leaf : {"counts", "majority"}
+        See ``Classes``.
+    """
+
+    labels: NDArray[Any]
+    leaf: Leaf = "counts"
+
+    def close(self, chosen: list[Any]) -> Classes:
+        """The target that predicts the chosen labels."""
+        if not chosen:
+            raise ValueError(
+                "no label of y is frequent enough to be released; declare classes, use more rows or a "
+                "larger epsilon"
+            )
+        # A text type would keep the length of the longest label in the data.
+        kind = self.labels.dtype if self.labels.dtype.kind in "iufb" else None
+        return Classes(np.array(chosen, dtype=kind), self.leaf, learned=True)
+
+
+@dataclass(frozen=True)
+class OpenNumbers:
+    """A number whose place and scale are to be learned."""
+
+    @staticmethod
+    def encode(y: Floats) -> NDArray[np.int32]:
+        """Places on the grid of all floats of 32 bits, with their bits read as signed integers."""
+        most = float(np.finfo(np.float32).max)
+        return places_of(np.clip(y, -most, most)).view(np.int32)
+
+    @staticmethod
+    def close(centre: float, scale: float) -> Numbers:
+        """The target around ``centre``; ``scale`` is a 90 % quantile of the distances from it."""
+        return Numbers(centre - _SCALES * scale, centre + _SCALES * scale, learned=True)
+
+
 Target = Classes | Numbers
+Learnable = Target | OpenClasses | OpenNumbers
 
 
 def _possible(noise: float | None) -> float:

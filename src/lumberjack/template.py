@@ -7,13 +7,13 @@ except by ``infer``, whose result is marked.
 
 import datetime as dt
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from lumberjack.domain import Categorical, Domain, Kind, read_off
+from lumberjack.domain import Domain, mark, read_off
 from lumberjack.inputs import NULLS
+from lumberjack.kinds import Categorical, Kind
 from lumberjack.tables import Progress, Table, parse_label
 
 __all__ = ["ask_column", "infer", "parse_bounds", "parse_labels", "template", "to_fill_in"]
@@ -106,4 +106,4 @@ def infer(table: Table, names: list[str], target: str | None, progress: Progress
             columns[name] = Domain.categorical(sorted(distinct, key=lambda v: (isinstance(v, str), v)))
         else:
             columns[name] = read_off(pa.table({name: pa.array(items)}))[name]
-    return Domain({name: replace(kind, inferred=True) for name, kind in columns.items()})
+    return Domain({name: mark(kind) for name, kind in columns.items()})

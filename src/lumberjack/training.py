@@ -18,12 +18,14 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lumberjack.domain import Domain
 from lumberjack.engines.base import Block, Rows, Size, Tally
 from lumberjack.engines.growth import Table, Work, grow, place
 from lumberjack.growing import Growing, Limits, Nodes, add_children, plant, settle
 from lumberjack.guarantee import Guarantee
 from lumberjack.guided import Choice, Guide
 from lumberjack.kernels import kernel
+from lumberjack.learning import Task, learn
 from lumberjack.noise import Bits, ThresholdCoin, Words, mix_keys
 from lumberjack.search import HEAVY, mark_tree
 from lumberjack.structure import LEFT, NO_SPLIT, RIGHT, Features, child_key, root_keys
@@ -31,7 +33,7 @@ from lumberjack.targets import LeafSums, Target, Votes
 from lumberjack.thinning import Thinning
 from lumberjack.tree import LEAF, Forest, Tree
 
-__all__ = ["Leaves", "Policy", "prune", "train"]
+__all__ = ["Leaves", "Policy", "Trained", "prune", "train"]
 
 Integers = NDArray[np.int64]
 CALIBRATION = np.uint64(0xCA11B)  # key of the noise of the calibration histogram
@@ -96,36 +98,51 @@ class Leaves(NamedTuple):
     work: Work
 
 
+class Trained(NamedTuple):
+    """What training releases.
+
+    Attributes
+    ----------
+    domain : Domain
+        With what was learned about the columns.
+    target : Classes or Numbers
+    forest : Forest
+    calibration : ndarray
+        How pooled votes are read: see ``voting``.
+    """
+
+    domain: Domain
+    target: Target
+    forest: Forest
+    calibration: NDArray[np.float64]
+
+
 def train(
     rows: Rows,
-    features: Features,
-    target: Target,
+    task: Task,
     guarantee: Guarantee,
     bits: Bits,
     n_threads: int = 1,
     advance: Callable[[], None] = lambda: None,
-) -> tuple[Forest, NDArray[np.float64]]:
-    """Grow a forest, release its leaves, and calibrate a guided one.
-
-    Returns
-    -------
-    forest : Forest
-    calibration : ndarray
-        How pooled votes are read: see ``voting``.
+) -> Trained:
+    """Learn what is open, grow a forest, release its leaves, and calibrate a guided one.
 
     Formal guarantees
     -----------------
-    Both are priced by ``guarantee``: for each tree, what ``prune`` and ``target.release`` state; then a
+    All that is returned is priced by ``guarantee``: what ``learning.learn`` states; then, for each tree,
+    what ``prune`` and ``target.release`` state; then a
     histogram in which a record is in one cell, with half the noise of a leaf, which costs as much as the
     leaves of four more trees (``guarantee.calibration_counts``).
     """
+    rows, domain, target = learn(rows, task, guarantee, bits)
+    features = Features.of(domain, task.weights)
     forest = _grow_forest(rows, features, target, guarantee, bits, n_threads, advance)
     if not (guarantee.guided_levels and target.has_sizes):
-        return forest, target.uncalibrated
+        return Trained(domain, target, forest, target.uncalibrated)
     (cells,) = rows.total(Votes(forest, target.say(forest, guarantee), target, n_threads))
     keys = mix_keys(np.full(len(cells), CALIBRATION), np.arange(len(cells), dtype=np.uint64))
     released = target.release(guarantee, _PRECISION)(cells, bits, keys)
-    return forest, target.calibrate(released, guarantee, _PRECISION)
+    return Trained(domain, target, forest, target.calibrate(released, guarantee, _PRECISION))
 
 
 def _grow_forest(
@@ -330,7 +347,7 @@ def _split_alone(
     if guide is not None and level < guide.levels:
         here = table.order[nodes.start[node] : nodes.start[node] + n_rows]
         options = guide.offer(tree, node)
-        bins = guide.score.count(table.codes, here, tree.features, options[1], target)
+        bins = guide.score.count(table.codes, here, options[1], target)
         choice = guide.choose(bins, tree, node, options, policy.bits)
         if choice is not None:
             before, tree = tree.size, _split(tree, node, choice)

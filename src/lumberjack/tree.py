@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lumberjack.domain import Codes
 from lumberjack.kernels import kernel
+from lumberjack.kinds import Codes, shift_of
 from lumberjack.structure import interval
 
 __all__ = ["LEAF", "Forest", "Tree", "end_path", "lay_path", "walk"]
@@ -161,7 +161,7 @@ def walk(codes: Any, rows: Any, paths: Any, out: Any) -> None:
     a time: steps of different rows do not wait for each other. Every few levels, rows that have arrived
     drop out.
     """
-    n_features = np.uint32(codes.shape[1])
+    n_features, shift = np.uint32(codes.shape[1]), shift_of(codes)
     batch = np.empty(_BATCH * n_features, dtype=np.uint32)
     here, base = np.empty(_BATCH, dtype=np.uint32), np.empty(_BATCH, dtype=np.uint32)
     who = np.empty(_BATCH, dtype=np.uint64)
@@ -171,7 +171,7 @@ def walk(codes: Any, rows: Any, paths: Any, out: Any) -> None:
             here[i], base[i], who[i] = 0, np.uint32(i) * n_features, start + i
             row = np.uint64(rows[start + i])
             for f in range(n_features):
-                batch[base[i] + f] = codes[row, f]
+                batch[base[i] + f] = np.uint32(codes[row, f]) - shift
         while n > 0:
             for _ in range(_STRIDE):
                 for i in range(n):

@@ -27,9 +27,9 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit, log_ndtr
 
 from lumberjack.anatomy import node_sums
-from lumberjack.domain import Codes
 from lumberjack.guarantee import SUM_BOUND
 from lumberjack.kernels import kernel
+from lumberjack.kinds import Codes
 from lumberjack.noise import mix
 from lumberjack.tree import LEAF, Tree
 

@@ -21,7 +21,7 @@ from benchmarks.protocol import EPSILONS, Cell, identity
 from lumberjack import LumberjackClassifier
 from lumberjack.datasets import acs, store
 from lumberjack.datasets.codebooks import ADULT
-from lumberjack.domain import Categorical
+from lumberjack.kinds import Categorical
 
 SNR = Cell("adult", "snr", (), 1.0, 0)
 OURS = ("lumberjack", "paper", "top-down")  # what a change of the library may change

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from lumberjack import Domain, LumberjackClassifier, LumberjackRegressor, heavy_hitters, plan
-from lumberjack.domain import CELLS, MISSING, OTHER
 from lumberjack.guarantee import DOMAIN_INFERRED
+from lumberjack.kinds import CELLS, MISSING, OTHER
 
 ROWS = 1237
 SECRET = "HIV-8417"
@@ -319,7 +319,7 @@ def test_a_frame_that_offers_its_schema_only():
 def test_masked_values_are_missing():
     masked = np.ma.MaskedArray([[1.0], [8417.0], [4.0]], mask=[[False], [True], [False]])
     with pytest.warns(UserWarning, match="caveat"):
-        model = LumberjackClassifier(classes=[0, 1]).fit(masked, [0, 1, 1])
+        model = LumberjackClassifier.paper(1.0, classes=[0, 1]).fit(masked, [0, 1, 1])
     assert model.domain_["x0"] == Domain.numeric(1, 4)
     np.testing.assert_array_equal(model.apply(masked), model.apply([[1.0], [None], [4.0]]))
 

@@ -16,8 +16,8 @@ from reference import same_distribution
 from trees import prune
 
 from lumberjack import Domain
-from lumberjack.domain import CELLS
 from lumberjack.guided import Gini, Guide
+from lumberjack.kinds import CELLS
 from lumberjack.noise import Bits, ThresholdCoin
 from lumberjack.structure import Features, chance, child_key, root_keys
 from lumberjack.thinning import Thinning

@@ -11,13 +11,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lumberjack.domain import Codes
 from lumberjack.engines.growth import Table, Work, lay_out, sort_rows
 from lumberjack.growing import Growing, Limits, Segments, starts
+from lumberjack.kinds import Codes
 
-__all__ = ["Block", "Count", "Rows", "Size", "Tally"]
+__all__ = ["Block", "Change", "Count", "Rows", "Size", "Sums", "Tally"]
 
-Arrays = list[NDArray[Any]]
+Sums = list[Any]  # arrays of integers, or other things that add up
 
 
 class Block:
@@ -25,7 +25,7 @@ class Block:
 
     Attributes
     ----------
-    codes : ndarray of uint32, shape (n_rows, n_features)
+    codes : ndarray of unsigned integers, shape (n_rows, n_features)
     target : ndarray of int32, shape (n_rows,)
         The encoded target (``targets``).
     """
@@ -67,14 +67,21 @@ class Block:
 class Count(Protocol):
     """A counting object: frozen and picklable, so that it can be sent to where the rows are."""
 
-    def __call__(self, block: Block) -> Arrays:
-        """Integers that may be added up over blocks."""
+    def __call__(self, block: Block) -> Sums:
+        """What may be added up over blocks, with ``+``."""
+
+
+class Change(Protocol):
+    """Reads a block of rows in another way: frozen and picklable, too."""
+
+    def __call__(self, block: Block) -> Block:
+        """Each row alone decides how it is read, and whether it is kept."""
 
 
 class Rows(Protocol):
     """Encoded rows, wherever they are."""
 
-    def total(self, count: Count) -> Arrays:
+    def total(self, count: Count) -> Sums:
         """Add up the results of a counting object over all blocks."""
 
     def pick(self, tree: Growing, nodes: Sequence[int]) -> list[Block]:
@@ -82,6 +89,9 @@ class Rows(Protocol):
 
     def sample(self, most: int) -> Block:
         """Some rows, for speed only: at most ``most``, or all rows if they are in one block."""
+
+    def recode(self, change: "Change") -> "Rows":
+        """The same rows in other words, or some of them."""
 
     def forget(self, tree: Growing) -> None:
         """Drop whatever was kept about a finished tree."""
@@ -91,7 +101,7 @@ class Rows(Protocol):
 class Size:
     """The number of rows."""
 
-    def __call__(self, block: Block) -> Arrays:
+    def __call__(self, block: Block) -> Sums:
         """One number."""
         return [np.array([len(block)])]
 
@@ -102,7 +112,7 @@ class Tally:
 
     tree: Growing
 
-    def __call__(self, block: Block) -> Arrays:
+    def __call__(self, block: Block) -> Sums:
         """One array, shape (n_nodes,)."""
         tree = self.tree
         return [sort_rows(block.codes, tree.features, tree.nodes, tree.size)[1]]

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lumberjack.domain import Codes
 from lumberjack.growing import Limits, Nodes, add_children, find_room, reserve
 from lumberjack.kernels import kernel
+from lumberjack.kinds import Codes, shift_of
 from lumberjack.structure import (
     LEFT,
     NO_SPLIT,
@@ -70,7 +70,7 @@ class Table(NamedTuple):
 
     Attributes
     ----------
-    codes : ndarray of uint32, shape (n_rows, n_features)
+    codes : ndarray of unsigned integers, shape (n_rows, n_features)
     order : ndarray of int32, shape (n_rows,)
         Row ids, sorted inside a node when it is split.
     """
@@ -225,10 +225,11 @@ def _gather(codes: Any, rows: Any, columns: Any) -> None:
 @kernel
 def _copy(codes: Any, rows: Any, f: Any, g: Any, one: Any, other: Any) -> None:
     """Copy two columns of some rows at once: reading ``rows`` costs as much as reading a column."""
+    shift = shift_of(codes)
     for i in range(len(rows)):
         row = np.uint64(rows[i])
-        one[i] = codes[row, f]
-        other[i] = codes[row, g]
+        one[i] = np.uint32(codes[row, f]) - shift
+        other[i] = np.uint32(codes[row, g]) - shift
 
 
 @kernel
@@ -312,11 +313,15 @@ def _keep(nodes: Nodes, size: Any, node: Any, made: Any, small: Any, block: _Blo
 
 @kernel
 def _partition(column: Any, low: Any, width: Any, rows: Any, aside: Any) -> Any:
-    """Move left rows to the front and right rows to the end, branch-free; returns how many go left."""
+    """Move left rows to the front and right rows to the end, branch-free; returns how many go left.
+
+    Left go those whose code - low <= width, in 32 bits.
+    """
+    low = np.uint32(low + shift_of(column))
     n_left, n_right = 0, 0
     for i in range(len(rows)):
         row = rows[i]
-        right = np.uint32(column[np.uint64(row)] - low) > width
+        right = np.uint32(np.uint32(column[np.uint64(row)]) - low) > width
         rows[n_left] = aside[n_right] = row
         n_left, n_right = n_left + (not right), n_right + right
     for i in range(n_right):

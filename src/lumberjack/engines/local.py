@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lumberjack.domain import Codes
-from lumberjack.engines.base import Arrays, Block, Count
+from lumberjack.engines.base import Block, Change, Count, Sums
 from lumberjack.engines.growth import Table, Work, grow, place
 from lumberjack.growing import Growing, Limits, Segments, starts
+from lumberjack.kinds import Codes
 
 __all__ = ["LocalRows"]
 
@@ -53,14 +53,14 @@ class LocalRows:
 
     Parameters
     ----------
-    codes : ndarray of uint32, shape (n_rows, n_features)
+    codes : ndarray of unsigned integers, shape (n_rows, n_features)
     target : ndarray of int32, shape (n_rows,)
     """
 
     def __init__(self, codes: Codes, target: NDArray[np.int32]) -> None:
         self._block = _Whole(codes, target)
 
-    def total(self, count: Count) -> Arrays:
+    def total(self, count: Count) -> Sums:
         """See ``base.Rows``."""
         return count(self._block)
 
@@ -71,6 +71,11 @@ class LocalRows:
     def sample(self, most: int) -> Block:
         """All rows: they are in one block."""
         return self._block
+
+    def recode(self, change: Change) -> "LocalRows":
+        """See ``base.Rows``."""
+        block = change(self._block)
+        return LocalRows(block.codes, block.target)
 
     def forget(self, tree: Growing) -> None:
         """Drop the row order of a finished tree."""

@@ -6,10 +6,12 @@ all rows are in one block.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 
-from lumberjack.engines.base import Arrays, Block, Count
+from lumberjack.engines.base import Block, Change, Count, Sums
 from lumberjack.growing import Growing
 
 __all__ = ["ManyRows"]
@@ -26,9 +28,9 @@ class ManyRows:
 
     blocks: Sequence[Block]
 
-    def total(self, count: Count) -> Arrays:
+    def total(self, count: Count) -> Sums:
         """See ``base.Rows``."""
-        return [np.sum(each, axis=0) for each in zip(*map(count, self.blocks), strict=True)]
+        return [reduce(add, each) for each in zip(*map(count, self.blocks), strict=True)]
 
     def pick(self, tree: Growing, nodes: Sequence[int]) -> list[Block]:
         """See ``base.Rows``."""
@@ -39,6 +41,10 @@ class ManyRows:
         """The first rows of each block."""
         each = max(most // len(self.blocks), 1)
         return _join([Block(b.codes[:each], b.target[:each]) for b in self.blocks])
+
+    def recode(self, change: Change) -> "ManyRows":
+        """See ``base.Rows``."""
+        return ManyRows([change(block) for block in self.blocks])
 
     def forget(self, tree: Growing) -> None:
         """Nothing was kept."""

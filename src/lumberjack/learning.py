@@ -1,0 +1,214 @@
+"""What a fit learns before it grows trees: frequent values, cuts of numbers, classes, a target's scale.
+
+In: rows with codes of 32 bits, and the open parts of their description. Out: the same rows in compact
+codes, and a description in which nothing is open. Everything in it was chosen with priced noise.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lumberjack.accounting import Choices, ThresholdQueries
+from lumberjack.columns import (
+    DISTANCES,
+    FINITE,
+    MEDIAN,
+    NINETIETH,
+    Frequencies,
+    Quantile,
+    Tally,
+    choose_cuts,
+    choose_place,
+    frequent_values,
+    name_key,
+)
+from lumberjack.domain import Domain
+from lumberjack.engines.base import Block, Rows, Size
+from lumberjack.guarantee import Guarantee
+from lumberjack.kinds import (
+    OTHER,
+    Categorical,
+    Category,
+    Codes,
+    Cuts,
+    Known,
+    Numeric,
+    Open,
+    code_type,
+    compact,
+    values_at,
+)
+from lumberjack.noise import Bits, ThresholdCoin, mix_keys
+from lumberjack.targets import Classes, Learnable, Numbers, OpenClasses, OpenNumbers, Target
+
+__all__ = ["Task", "learn"]
+
+_TARGET = np.uint64(0x7A26E7)  # key of the noise about the target
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be predicted, from which columns.
+
+    Attributes
+    ----------
+    domain : Domain
+        What is public about the columns.
+    target : Classes, Numbers, OpenClasses or OpenNumbers
+    labels : dict of str to tuple
+        The values that the codes of an open column stand for: private.
+    weights : ndarray or None
+        Public chances of the columns to be split on.
+    """
+
+    domain: Domain
+    target: Learnable
+    labels: Mapping[str, tuple[Category, ...]] = field(default_factory=dict)
+    weights: NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True)
+class Recode:
+    """A change of rows: 32-bit codes become those of the learned columns, and so does the target.
+
+    Attributes
+    ----------
+    kinds : tuple
+        What each column is, after learning.
+    tables : tuple
+        For an open column, the new code of each old one, and last that of a missing value; else None.
+    target : ndarray, Numbers or None
+        New codes of the labels (-1: the row is left out), or how to read a number; None: unchanged.
+    """
+
+    kinds: tuple[Known, ...]
+    tables: tuple[NDArray[np.uint32] | None, ...]
+    target: NDArray[np.int32] | Numbers | None
+
+    def __call__(self, block: Block) -> Block:
+        """Read each row alone."""
+        target, kept = block.target, np.ones(len(block), dtype=np.bool_)
+        if isinstance(self.target, Numbers):
+            target = self.target.encode(values_at(target.view(np.uint32)))
+        elif self.target is not None:
+            target = self.target[target]
+            kept = target >= 0
+        codes = np.empty(block.codes.shape, dtype=code_type(self.kinds))
+        for j, (kind, table) in enumerate(zip(self.kinds, self.tables, strict=True)):
+            codes[:, j] = compact(self._column(kind, table, block.codes[:, j]), codes.dtype)
+        return Block(codes, target) if kept.all() else Block(codes[kept], target[kept])
+
+    @staticmethod
+    def _column(kind: Known, table: NDArray[np.uint32] | None, codes: Codes) -> NDArray[np.uint32]:
+        if table is not None:
+            out = table[np.minimum(codes, len(table) - 1)]
+            out[codes == OTHER] = OTHER
+            return np.asarray(out)
+        if isinstance(kind, Cuts):
+            codes = codes.copy()
+            kind.recode(codes)
+        return codes
+
+
+def learn(rows: Rows, task: Task, guarantee: Guarantee, bits: Bits) -> tuple[Rows, Domain, Target]:
+    """Close what is open in a task.
+
+    Returns
+    -------
+    rows : Rows
+        In compact codes; without the rows whose label was not released.
+    domain : Domain
+    target : Classes or Numbers
+
+    Formal guarantees
+    -----------------
+    A record is in one threshold query of each open column and of open classes (``frequent_values``), in
+    one choice a level of each number (``choose_cuts``), and in two choices for the scale of a target.
+    ``guarantee`` prices all of them. How a row is recoded, and whether it is kept, depends on that row
+    and on released values alone, so one record remains one record.
+    """
+    learner, guided = Learner(rows, guarantee, bits), guarantee.guided_levels > 0
+    kinds, labels = dict(zip(task.domain, task.domain.kinds, strict=True)), task.labels
+    for j, (name, kind) in enumerate(kinds.items()):
+        if isinstance(kind, Open):
+            kinds[name] = learner.categories(j, name, labels[name])
+    target: Target
+    change: NDArray[np.int32] | Numbers | None = None
+    if isinstance(task.target, OpenClasses):
+        target, change = learner.classes(task.target)
+    for j, (name, kind) in enumerate(kinds.items()):
+        if isinstance(kind, Numeric) and kind.is_to_cut(guided):
+            kinds[name] = learner.cuts(j, name, kind)
+    if isinstance(task.target, OpenNumbers):
+        target = change = learner.scale(task.target)
+    elif not isinstance(task.target, OpenClasses):
+        target = task.target
+    domain = Domain(kinds)
+    tables = [
+        _new_codes(labels[n], k) if n in labels else None
+        for n, k in zip(domain, domain.known, strict=True)
+    ]
+    return rows.recode(Recode(tuple(domain.known), tuple(tables), change)), domain, target
+
+
+def _new_codes(labels: Sequence[Category], kind: Known) -> NDArray[np.uint32]:
+    """The code of each label in a column, and last that of a missing value."""
+    assert isinstance(kind, Categorical)
+    place = {category: code for code, category in enumerate(kind.categories)}
+    return np.array([place.get(label, OTHER) for label in labels] + [kind.absent], dtype=np.uint32)
+
+
+@dataclass(frozen=True)
+class Learner:
+    """Asks the rows, and adds the noise that the guarantee prices."""
+
+    rows: Rows
+    guarantee: Guarantee
+    bits: Bits
+
+    def categories(self, column: int, name: str, labels: Sequence[Category]) -> Categorical:
+        """The frequent values of an open column; a missing value is one more category."""
+        (found,) = self.rows.total(Frequencies(column))
+        chosen = frequent_values(found, labels, self._coin("categories"), self.bits, name_key(name))
+        return Categorical(chosen, missing=True, learned=True)
+
+    def classes(self, target: OpenClasses) -> tuple[Classes, NDArray[np.int32]]:
+        """The frequent labels, and the new code of each label; -1 for others."""
+        labels = target.labels.tolist()
+        (found,) = self.rows.total(Frequencies())
+        chosen = frequent_values(found, labels, self._coin("classes"), self.bits, _TARGET)
+        place = {label: code for code, label in enumerate(chosen)}
+        return target.close(list(chosen)), np.array([place.get(v, -1) for v in labels], dtype=np.int32)
+
+    def cuts(self, column: int, name: str, grid: Numeric) -> Cuts:
+        """The cuts of a number."""
+        (found,) = self.rows.total(Frequencies(column))
+        exponent, levels = self._exponents("cuts")[0], self.guarantee.cut_levels
+        return Cuts(grid, choose_cuts(found, grid, levels, exponent, self.bits, name_key(name)))
+
+    def scale(self, target: OpenNumbers) -> Numbers:
+        """The bounds of a target: its median, and a 90 % quantile of the distances from it."""
+        of_median, of_distance = self._exponents("scale")
+        (found,) = self.rows.total(Frequencies())
+        centre = self._place(found, FINITE, MEDIAN, of_median)
+        (found,) = self.rows.total(Frequencies(distance_from=centre))
+        return target.close(centre, self._place(found, DISTANCES, NINETIETH, of_distance))
+
+    def _place(self, found: Tally, grid: tuple[int, int], quantile: Quantile, exponent: float) -> float:
+        key = mix_keys(np.array([_TARGET]), np.uint64(quantile.below))[0]
+        return float(values_at(choose_place(found, grid, quantile, exponent, self.bits, key)))
+
+    def _coin(self, use: str) -> ThresholdCoin:
+        largest = int(self.rows.total(Size())[0][0])
+        for event in self.guarantee.events_for(use):
+            if isinstance(event, ThresholdQueries):
+                return ThresholdCoin(event.noise, event.threshold, cut=event.cut, largest=largest)
+        raise ValueError(f"the guarantee prices no {use}")
+
+    def _exponents(self, use: str) -> list[float]:
+        found = [e.exponent for e in self.guarantee.events_for(use) if isinstance(e, Choices)]
+        if not found:
+            raise ValueError(f"the guarantee prices no {use}")
+        return found

@@ -1,0 +1,157 @@
+"""One column at a time, whatever library it comes from: numbers, times, or plain Python values.
+
+In: frames and arrays. Out: ``Column`` objects. How one value is read never depends on another.
+"""
+
+import datetime as dt
+import math
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from lumberjack.quoting import quote, reading
+
+__all__ = ["Column", "columns_of", "is_missing", "seconds"]
+
+_INTEGERS = (nw.Int8, nw.Int16, nw.Int32, nw.Int64, nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64)
+
+
+class Column:
+    """One column of a frame or an array, read as numbers, as times or as plain Python values."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values  # a narwhals Series or a 1-D ndarray
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether its type holds numbers or booleans only."""
+        if isinstance(self.values, np.ndarray):
+            return self.values.dtype.kind in "iufb"
+        return bool(self.values.dtype.is_numeric() or self.values.dtype == nw.Boolean)
+
+    @property
+    def is_boolean(self) -> bool:
+        """Whether its type holds booleans only."""
+        if isinstance(self.values, np.ndarray):
+            return bool(self.values.dtype.kind == "b")
+        return bool(self.values.dtype == nw.Boolean)
+
+    @property
+    def is_object(self) -> bool:
+        """Whether its type holds any Python objects."""
+        if isinstance(self.values, np.ndarray):
+            return bool(self.values.dtype.kind == "O")
+        return bool(self.values.dtype == nw.Object)
+
+    @property
+    def is_temporal(self) -> bool:
+        """Whether its type holds dates only."""
+        if isinstance(self.values, np.ndarray):
+            return bool(self.values.dtype.kind == "M")
+        return bool(isinstance(self.values.dtype, nw.Date | nw.Datetime))
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether its type was declared, not derived from the values as in pandas and NumPy."""
+        if isinstance(self.values, np.ndarray):
+            return False
+        return not bool(self.values.implementation.is_pandas_like())
+
+    def items(self) -> list[Any]:
+        """Plain Python values; None where the library marks a missing one."""
+        if isinstance(self.values, np.ndarray):
+            return list(self.values.tolist())
+        with reading("X"):
+            values = list(self.values.to_list())
+            try:
+                absent = self.values.is_null().to_list()
+            except ArithmeticError:  # pandas cannot look at Decimal("sNaN")
+                absent = [is_missing(v) for v in values]
+        return [None if a else v for v, a in zip(values, absent, strict=True)]
+
+    def numbers(self, name: str) -> NDArray[np.float64]:
+        """Floats, NaN where missing."""
+        try:
+            if self.is_numeric and isinstance(self.values, np.ndarray):
+                return self.values.astype(np.float64)
+            if self.is_numeric:
+                return _floats(self.values)
+            items = self.items()
+            if any(isinstance(v, str | bytes) for v in items):
+                raise TypeError
+            return np.array([math.nan if is_missing(v) else float(v) for v in items], dtype=np.float64)
+        except OverflowError:
+            raise ValueError(f"column {quote(name)} holds a number beyond 1e308") from None
+        except (TypeError, ValueError):
+            raise TypeError(f"column {quote(name)} must hold numbers: its domain is a range") from None
+
+    def timestamps(self, name: str) -> NDArray[np.float64]:
+        """Seconds since 1970, NaN where missing."""
+        try:
+            if self.is_temporal:  # as integers: Python knows no dates beyond the year 9999
+                return self._timestamps()
+            return np.array([seconds(v) for v in self.items()], dtype=np.float64)
+        except (TypeError, ValueError, ArithmeticError, AttributeError):
+            raise TypeError(f"column {quote(name)} must hold dates, like its domain") from None
+
+    def _timestamps(self) -> NDArray[np.float64]:
+        if isinstance(self.values, np.ndarray):
+            steps = self.values.astype("datetime64[us]").astype(np.float64)
+            return np.where(np.isnat(self.values), math.nan, steps / 1e6)
+        days = isinstance(self.values.dtype, nw.Date)  # in microseconds some overflow
+        return _floats(self.values.dt.timestamp("ms" if days else "us")) / (1e3 if days else 1e6)
+
+
+def _floats(values: Any) -> NDArray[np.float64]:
+    """A narwhals Series of numbers as floats, NaN where missing; large integers are rounded."""
+    if not isinstance(values.dtype, _INTEGERS):
+        floats = values.cast(nw.Float64).fill_null(math.nan)
+        return np.asarray(floats.to_numpy(), dtype=np.float64)
+    absent = np.asarray(values.is_null().to_numpy(), dtype=np.bool_)
+    # By NumPy: Arrow refuses to round an integer beyond 2^53, and quotes it.
+    out = np.asarray(values.fill_null(0).to_numpy()).astype(np.float64)
+    out[absent] = math.nan
+    return out
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a plain value is None or one of the many kinds of NaN."""
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ArithmeticError):  # pandas.NA, Decimal("sNaN")
+        return True
+    except ValueError:  # an array
+        return False
+
+
+def seconds(when: Any) -> float:
+    """Seconds since 1970 (UTC) of a date or time; NaN if it is missing."""
+    if is_missing(when):
+        return math.nan
+    if isinstance(when, dt.date) and not isinstance(when, dt.datetime):
+        when = dt.datetime(when.year, when.month, when.day)
+    return float((when if when.tzinfo else when.replace(tzinfo=dt.UTC)).timestamp())
+
+
+def columns_of(X: Any) -> tuple[list[str] | None, list[Column]]:
+    """Columns of a frame, with their names, or of a 2-D array, without."""
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        raise TypeError(f"X must be a table in memory, got a lazy {type(X).__name__}; collect it first")
+    if isinstance(frame, nw.DataFrame):
+        if nw.get_level(frame) != "full":
+            kind = type(X).__name__
+            raise TypeError(f"X must be a table of pandas, polars or Arrow, or an array; got a {kind}")
+        names = list(frame.columns)
+        if all(isinstance(name, str) for name in names):
+            return names, [Column(frame[name]) for name in names]
+    with reading("X"):
+        X = np.array(X, dtype=object) if isinstance(X, list | tuple) else np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(f"Expected 2D array, got a {X.ndim}D array instead. Reshape your data.")
+    return None, [Column(X[:, j]) for j in range(X.shape[1])]
