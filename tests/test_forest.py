@@ -40,6 +40,7 @@ from lumberjack.guarantee import (
     SUM_BOUND,
 )
 from lumberjack.inputs import read_people
+from lumberjack.kinds import Categorical
 from lumberjack.report import describe
 from lumberjack.targets import Classes, Numbers
 from lumberjack.voting import bin_means, bin_odds
@@ -552,11 +553,12 @@ def test_missing_booleans_do_not_show_in_an_inferred_domain():
     ],
     ids=["pandas", "nullable", "arrow in pandas", "numpy", "list", "object"],
 )
-def test_booleans_of_undeclared_type_have_a_caveat_whatever_one_row_holds(hold):
+def test_booleans_of_undeclared_type_are_values_whatever_one_row_holds(hold):
     whole, gap = [True, False] * 300, [True, None, *[True, False] * 299]
-    with pytest.warns(PrivacyLeakWarning):
-        models = [LumberjackClassifier(classes=[0, 1]).fit(hold(v), [0, 1] * 300) for v in (whole, gap)]
-    assert [model.guarantee_.caveats for model in models] == [(DOMAIN_INFERRED,)] * 2
+    models = [LumberjackClassifier(classes=[0, 1]).fit(hold(v), [0, 1] * 300) for v in (whole, gap)]
+    assert [model.guarantee_.events for model in models] == [models[0].guarantee_.events] * 2
+    assert [model.guarantee_.caveats for model in models] == [()] * 2
+    assert [[type(kind) for kind in model.domain_.kinds] for model in models] == [[Categorical]] * 2
     assert models[0].domain_ == models[1].domain_
 
 

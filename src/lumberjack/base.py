@@ -67,7 +67,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         Examples
         --------
         >>> from lumberjack import LumberjackClassifier, plan
-        >>> LumberjackClassifier(epsilon=2.0).plan() == plan(2.0, columns=(0, 0), target=False)
+        >>> LumberjackClassifier(epsilon=2.0).plan() == plan(2.0)
         True
         """
         if self.splits not in ("guided", "random"):
