@@ -2,11 +2,15 @@
 
 Plain NumPy, and nothing of the code under test. Every row walks down the whole random tree by itself.
 MarkHeavyHitters marks the nodes on the paths of rows, by recursion over levels. Heavy nodes become
-splits.
+splits. Cuts of numbers are chosen from sorted lists, with weights of 60 digits.
 """
 
+from fractions import Fraction
+from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
+import mpmath as mp
 import numpy as np
 
 MISSING = 2**32 - 1
@@ -154,3 +158,52 @@ def prune(way, passes):
             leaves.update(dict.fromkeys(children, level + 1))
     depth = split.sum(axis=0)  # Heavy is closed upward
     return Pruned(way.key[depth, np.arange(len(depth))], leaves)
+
+
+def mixed(key, number):
+    """Key of what is told apart by a number."""
+    return int(
+        mix(np.array([key], dtype=np.uint64) ^ mix(np.array([number + GOLDEN], dtype=np.uint64)))[0]
+    )
+
+
+def choose_place(codes, grid, share, exponent, draw):
+    """A place between ``share`` of the codes and the others, by the exponential mechanism.
+
+    ``draw(purpose, position)`` gives words of 64 random bits, ``share`` is a Fraction. None: no place.
+    """
+    first, last = grid
+    if first >= last:
+        return None
+    edges = sorted({first, *codes, last})
+    # Places above one edge and up to the next have the same codes below them.
+    runs = [(low + 1, high, sum(code <= low for code in codes)) for low, high in pairwise(edges)]
+    with mp.workdps(60):
+        scores = [-abs((1 - share) * left - share * (len(codes) - left)) for _, _, left in runs]
+        exponents = [mp.mpf(exponent) * s.numerator / s.denominator for s in scores]
+        weights = [
+            (high - low + 1) * mp.exp(e) for (low, high, _), e in zip(runs, exponents, strict=True)
+        ]
+        rest = mp.mpf(draw("choice", 0) >> 1) / 2**63 * mp.fsum(weights)
+        chosen = 0
+        while (rest := rest - weights[chosen]) >= 0:
+            chosen += 1
+    low, high, _ = runs[chosen]
+    size, position = high - low + 1, 0
+    while (word := draw("place", position)) >= 2**64 // size * size:
+        position += 1
+    return low + word % size
+
+
+def choose_cuts(codes, grid, levels, exponent, key, draw):
+    """Medians of the codes, then of both sides, and so on; ``draw(key, purpose, position)``."""
+    place = choose_place(codes, grid, Fraction(1, 2), exponent, partial(draw, key)) if levels else None
+    if place is None:
+        return set()
+    below, above = [c for c in codes if c < place], [c for c in codes if c >= place]
+    left, right = (grid[0], place - 1), (place, grid[1])
+    return {
+        place,
+        *choose_cuts(below, left, levels - 1, exponent, mixed(key, 0), draw),
+        *choose_cuts(above, right, levels - 1, exponent, mixed(key, 1), draw),
+    }
