@@ -166,7 +166,7 @@ class Untouchable:
         ({"class_weight": {"no": 10**400}}, ValueError, "class_weight must hold numbers"),
         ({"class_weight": {"No": 2.0}}, ValueError, r"not in classes: \['No'\]"),
         ({"domain": {"a": [1, 2]}}, ValueError, "a range or two categories"),
-        ({"feature_weights": [1.0]}, ValueError, "feature_weights must hold one number"),
+        ({"feature_weights": [-1.0]}, ValueError, "feature_weights must hold numbers of at least 0"),
         ({"n_jobs": "many"}, TypeError, "n_jobs must be a number"),
         ({"n_jobs": 0}, ValueError, "n_jobs"),
     ],
@@ -345,6 +345,8 @@ def test_feature_weights_are_public_chances(table):
     for bad in ({"town": 1.0}, [1.0], [0, 0, 0], [-1, 1, 1]):
         with pytest.raises(ValueError, match="feature_weights"):
             classifier(feature_weights=bad).fit(frame, y)
+    open_city = classifier(domain={"age": (0, 90)}, feature_weights={"city": 0.0, "member": 0.0})
+    assert {int(f) for tree in open_city.fit(frame, y).forest_.trees for f in tree.feature} == {-1, 0}
 
 
 def test_regression(table):

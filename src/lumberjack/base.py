@@ -31,9 +31,10 @@ from lumberjack.guarantee import (
 )
 from lumberjack.inputs import (
     as_domain,
+    check_feature_weights,
     check_lengths,
-    check_weights,
     encode_rows,
+    feature_weights,
     limit_rows,
     read_people,
     read_table,
@@ -44,7 +45,6 @@ from lumberjack.learning import Task
 from lumberjack.noise import Bits, seed_from
 from lumberjack.planning import plan
 from lumberjack.progress import CallbackSupportMixin, announce_compilation, progress
-from lumberjack.quoting import quote_all
 from lumberjack.released import Released, released_by
 from lumberjack.report import Report, describe
 from lumberjack.targets import Learnable
@@ -75,8 +75,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         if self.domain is not None and not isinstance(self.domain, Domain | Mapping):
             raise TypeError(f"domain must be a Domain, a dict or None, got {type(self.domain).__name__}")
         domain = None if self.domain is None else as_domain(self.domain)
-        if domain is not None and self.feature_weights is not None:
-            self._weights(domain)
+        check_feature_weights(self.feature_weights)
         if self.n_jobs is not None:
             check_real("n_jobs", self.n_jobs)
             effective_n_jobs(self.n_jobs)
@@ -137,7 +136,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             caveats.append(SEEDED)
         for caveat in caveats:
             warn(f"guarantee has a caveat: {caveat}")
-        task = Task(domain, target, encoded.labels, self._weights(domain))
+        task = Task(domain, target, encoded.labels, feature_weights(self.feature_weights, domain))
         with self._watch() as advance:
             rows, threads = LocalRows(codes, labels), effective_n_jobs(self.n_jobs)
             trained = train(rows, task, guarantee, bits, threads, advance)
@@ -160,22 +159,6 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         elif domain is None:
             domain = read_off(X)
         return domain, [DOMAIN_INFERRED] if domain.inferred else []
-
-    def _weights(self, domain: Domain) -> Floats | None:
-        given = self.feature_weights
-        if given is None:
-            return None
-        if isinstance(given, Mapping):
-            unknown = sorted(set(given) - set(domain))
-            if unknown:
-                raise ValueError(
-                    f"feature_weights names columns outside the domain: {quote_all(unknown)}"
-                )
-            given = [given.get(name, 1.0) for name in domain]
-        weights = check_weights("feature_weights", given)
-        if len(weights) != len(domain):
-            raise ValueError("feature_weights must hold one number for each column")
-        return weights
 
     @contextmanager
     def _watch(self) -> Iterator[Callable[[], None]]:

@@ -29,6 +29,7 @@ from lumberjack.inputs import (
     check_class_weight,
     check_classes,
     encode_labels,
+    feature_weights,
     read_numbers,
     read_target,
     refuse_unknown,
@@ -406,7 +407,7 @@ def load(path: str | os.PathLike[str]) -> LumberjackClassifier | LumberjackRegre
         raise ValueError(f"{path} has unknown parameters: {bare_all(unknown)}; update Lumberjack")
     model = kind(**stored.parameters)
     try:
-        model._weights(stored.released.domain)
+        feature_weights(model.feature_weights, stored.released.domain)
         if isinstance(model, LumberjackClassifier):
             check_class_weight(model.class_weight)
     except (TypeError, ValueError, OverflowError) as error:

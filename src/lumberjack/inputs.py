@@ -23,7 +23,7 @@ from lumberjack.domain import Domain, Encoded
 from lumberjack.kinds import Codes
 from lumberjack.noise import Bits, Purpose, mix_keys
 from lumberjack.paths import hash_label
-from lumberjack.quoting import bare, bare_all, quote, reading
+from lumberjack.quoting import bare, bare_all, quote, quote_all, reading
 from lumberjack.values import columns_of, is_missing
 
 __all__ = [
@@ -32,11 +32,13 @@ __all__ = [
     "check_bounds",
     "check_class_weight",
     "check_classes",
+    "check_feature_weights",
     "check_lengths",
     "check_names",
     "check_weights",
     "encode_labels",
     "encode_rows",
+    "feature_weights",
     "limit_rows",
     "read_numbers",
     "read_people",
@@ -133,6 +135,27 @@ def check_weights(name: str, given: Any) -> NDArray[np.float64]:
         raise ValueError(f"{name} must not all be 0")
     if weights.max() > 1e100 or weights[weights > 0].min() < weights.max() * 1e-12:
         raise ValueError(f"{name} must be 0 or at least 1e-12 of the largest, which is at most 1e100")
+    return weights
+
+
+def check_feature_weights(given: Any) -> None:
+    """Weights of columns: None, one number for each, or a dict by name (1 for columns not named)."""
+    if given is not None:
+        check_weights("feature_weights", [1.0, *given.values()] if isinstance(given, Mapping) else given)
+
+
+def feature_weights(given: Any, domain: Domain) -> NDArray[np.float64] | None:
+    """The weight of each column of a domain; columns that a dict does not name have weight 1."""
+    if given is None:
+        return None
+    if isinstance(given, Mapping):
+        unknown = sorted(set(given) - set(domain))
+        if unknown:
+            raise ValueError(f"feature_weights names columns outside the domain: {quote_all(unknown)}")
+        given = [given.get(name, 1.0) for name in domain]
+    weights = check_weights("feature_weights", given)
+    if len(weights) != len(domain):
+        raise ValueError("feature_weights must hold one number for each column")
     return weights
 
 
