@@ -7,12 +7,13 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from promises import plain
 from scipy import stats
 
 from benchmarks.baselines import SYSTEMS, greedy, packages, random_trees, smooth, snr
 from benchmarks.baselines.base import bounds_of, values_of
 from benchmarks.protocol import EPSILONS
-from lumberjack import Domain, LumberjackClassifier, plan
+from lumberjack import Domain, LumberjackClassifier
 from lumberjack.datasets import make_toy
 from lumberjack.datasets.codebooks import ADULT
 
@@ -293,12 +294,12 @@ def test_random_full_votes_for_exact_majorities():
 def test_top_down_pays_for_every_level():
     """sigma = sqrt(k h / (2 rho)) of the structure's share rho (the paper's baseline)."""
     top, sparse = random_trees.TopDown(), random_trees.HeavyHitterForest()
-    noise = top.noise(1.0)
-    rho_of_leaves = 20 / (2 * noise.leaf_sigma**2)  # half of the budget, as is the structure's
-    assert noise.sigma == pytest.approx(math.sqrt(20 * 100 / (2 * rho_of_leaves)))
-    assert noise.sigma / sparse.noise(1.0).sigma == pytest.approx(math.sqrt(100 / 7), rel=0.03)
-    promise = plan(1.0, 1e-6, 20, 100, splits="random")
-    assert sparse.noise(1.0).sigma == pytest.approx(promise.threshold_noise)
+    (asked, leaves), (fewer, _) = top.noise(1.0), sparse.noise(1.0)
+    rho_of_leaves = 20 / (2 * leaves.noise**2)  # half of the budget, as is the structure's
+    assert asked.noise == pytest.approx(math.sqrt(20 * 100 / (2 * rho_of_leaves)))
+    assert asked.noise / fewer.noise == pytest.approx(math.sqrt(100 / 7), rel=0.03)
+    promise = plain(1.0, 1e-6, 20, 100, splits="random")
+    assert fewer.noise == pytest.approx(promise.threshold_noise)
 
 
 def test_the_second_implementation_grows_trees_like_the_library():

@@ -9,12 +9,14 @@ import math
 
 import numpy as np
 import pytest
-from promises import changed
+from promises import changed, plain
 from trees import prune
 
-from lumberjack import Domain, plan
+from lumberjack import Domain
 from lumberjack.engines.local import LocalRows
 from lumberjack.guided import Gini, Guide
+from lumberjack.kinds import CELLS, Cuts, Numeric
+from lumberjack.learning import Task
 from lumberjack.noise import Bits, RoundedGaussian, ThresholdCoin
 from lumberjack.structure import Features, chance, root_keys
 from lumberjack.targets import Classes, noisy_counts
@@ -22,7 +24,10 @@ from lumberjack.training import train
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta = 0.1 is almost no protection")
 EPSILON, DELTA, RUNS = 1.0, 0.1, 8_000
-DOMAIN = Domain({"flag": [False, True], "x": (0, 1)})
+# Cuts that are given, so that trees alone depend on the data.
+DOMAIN = Domain(
+    {"flag": [False, True], "x": Cuts(Numeric(0, 1), tuple(i * CELLS // 8 for i in range(1, 8)))}
+)
 CANARY = (True, 0.7)
 
 
@@ -30,13 +35,12 @@ def outputs(n_rows, promise, leaf_noise, seed):
     """(split, noisy count of the canary's cell) of each run on a table of ``n_rows`` canaries."""
     table = np.array([CANARY] * n_rows, dtype=object)
     codes = DOMAIN.encode(table)
-    features = Features.of(DOMAIN)
     rows = LocalRows(codes, np.ones(n_rows, dtype=np.int32))
     chosen = {"choices_per_record": RUNS * promise.guided_levels} if promise.guided_levels else {}
     many = changed(promise, n_estimators=RUNS, leaf_noise=leaf_noise, **chosen)
     assert many.guided_levels == promise.guided_levels
-    classes = Classes(np.array([0, 1]))
-    forest, _ = train(rows, features, classes, many, Bits(seed), n_threads=2)
+    task = Task(DOMAIN, Classes(np.array([0, 1])))
+    forest = train(rows, task, many, Bits(seed), n_threads=2).forest
     canary = forest.apply(DOMAIN.encode(np.array([CANARY], dtype=object)))[0]
     values = np.array([v[leaf, 1] for v, leaf in zip(forest.values, canary, strict=True)])
     split = np.array([tree.n_leaves > 1 for tree in forest.trees])
@@ -54,7 +58,7 @@ def divergence(p, q):
 
 
 def worst(splits, leaf_noise_factor=1.0, threshold_shift=0.0):
-    promise = plan(EPSILON, DELTA, 1, 1, splits=splits, leaf="majority")
+    promise = plain(EPSILON, DELTA, 1, 1, splits=splits, leaf="majority")
     promise = changed(promise, threshold=promise.threshold - threshold_shift)
     found = []
     for n in (1, round(promise.threshold)):
@@ -106,7 +110,7 @@ def chosen(with_canary, promise, seed):
 
 
 def worst_choice(exponent_factor=1.0):
-    promise = plan(EPSILON, DELTA, 1, 1, structure_share=0.9, leaf="majority")
+    promise = plain(EPSILON, DELTA, 1, 1, structure_share=0.9, leaf="majority")
     exponent = promise.choice_exponent * exponent_factor
     promise = changed(promise, choice_exponent=exponent)
     without, added = chosen(False, promise, 1), chosen(True, promise, 2)
