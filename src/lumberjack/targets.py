@@ -316,8 +316,8 @@ class OpenClasses:
         """The target that predicts the chosen labels."""
         if not chosen:
             raise ValueError(
-                "no label of y is frequent enough to be released; declare classes, use more rows or a "
-                "larger epsilon"
+                "no label of y is frequent enough to be released (1 sample of it is far too few): "
+                "declare classes, use more rows or a larger epsilon"
             )
         # A text type would keep the length of the longest label in the data.
         kind = self.labels.dtype if self.labels.dtype.kind in "iufb" else None
