@@ -22,7 +22,7 @@ $(BIN)/python:
 
 # The version is in src/lumberjack/__init__.py; an installation keeps a copy of it.
 $(VENV)/demo.stamp: pyproject.toml src/lumberjack/__init__.py | $(BIN)/python
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plot]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[data,plot]'
 	@touch $@
 
 $(VENV)/test.stamp: pyproject.toml src/lumberjack/__init__.py | $(BIN)/python
@@ -30,6 +30,7 @@ $(VENV)/test.stamp: pyproject.toml src/lumberjack/__init__.py | $(BIN)/python
 	@touch $@
 
 demo: $(VENV)/demo.stamp
+	@$(BIN)/python examples/raw_table.py
 	@$(BIN)/python -m benchmarks.toy
 	@$(BIN)/python examples/web_paths.py
 	@$(BIN)/python -m benchmarks.height

@@ -26,8 +26,19 @@ def example(monkeypatch):
 
 
 def test_no_example_is_left_out():
-    tested = {"pipeline", "regression", "web_paths", "choose_epsilon", "publish"}
+    tested = {"raw_table", "pipeline", "regression", "web_paths", "choose_epsilon", "publish"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
+
+
+def test_raw_table(example, capsys):
+    model, score = example("raw_table").main(n=10_000)
+    assert model.guarantee_.caveats == ()
+    assert model.guarantee_.verify() <= model.guarantee_.delta
+    assert {event.use for event in model.guarantee_.events} >= {"categories", "classes", "cuts"}
+    assert list(model.classes_) == ["no", "yes"]
+    assert set(model.domain_["ward"].categories) == {"surgery", "medicine", "cardiology"}
+    assert score > 0.75  # the more frequent answer: 0.65
+    assert "caveats     none" in capsys.readouterr().out
 
 
 def test_pipeline(example, capsys):
