@@ -46,6 +46,18 @@ def test_cuts_come_from_the_domain_and_not_from_the_data():
     assert not cuts & cells
 
 
+def test_learned_cuts_are_no_values_of_the_table():
+    """Nothing is declared, and there is next to no noise: cuts fall between values, not on them."""
+    X, y = table()
+    values = X[:, 0].astype(np.float64)
+    model = LumberjackClassifier(1e3, n_estimators=2, max_depth=2, random_state=5).fit(X, y)
+    cuts = model.domain_["x0"].edges
+    assert len(cuts) == 31
+    assert not np.isin(cuts, values.astype(np.float32)).any()
+    shares = np.mean(values[:, None] < cuts, axis=0)
+    np.testing.assert_allclose(shares, np.arange(1, 32) / 32, atol=0.01)
+
+
 def test_every_row_counts_once_in_every_tree():
     """With next to no noise the leaves of a tree hold each row once: no bootstrap, no weights."""
     X, y = table()
