@@ -7,7 +7,7 @@ import naive
 import numpy as np
 import pytest
 
-from lumberjack.columns import MEDIAN, NINETIETH, Frequencies, Tally, choose_cuts, choose_place
+from lumberjack.columns import MEDIAN, NINETIETH, CodeCounts, Frequencies, choose_cuts, choose_place
 from lumberjack.engines.base import Block
 from lumberjack.events import MEDIAN_RANGE, QUANTILE_RANGE
 from lumberjack.kinds import MISSING, OTHER, Numeric
@@ -18,7 +18,7 @@ PURPOSES = {"choice": Purpose.CUT, "place": Purpose.PLACE}
 
 def tally(codes):
     found, counts = np.unique(np.array(codes, dtype=np.uint32), return_counts=True)
-    return Tally(found, counts)
+    return CodeCounts(found, counts)
 
 
 def draws(bits):

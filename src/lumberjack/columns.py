@@ -1,13 +1,16 @@
 """Column trees: what a fit learns about each column before it grows a forest.
 
 In: how often each code occurs in a column. Out: cuts of numbers, frequent values of categories, and the
-place and scale of a numeric target. Whatever leaves this module has been chosen with noise that the
-guarantee prices; the frequencies themselves are private and stay inside ``training``.
+place and scale of a numeric target. All of it is chosen with noise that the guarantee prices; the
+frequencies themselves are private, and never leave ``learning`` and ``training``.
 
-*Numbers.* A tree of medians: the exponential mechanism chooses a cut among all places of the column's
-grid, and both sides go on (Kaplan, Schnapp, Stemmer 2022). The grid is public, so no range is needed.
+*Numbers.* A tree of noisy medians: the exponential mechanism chooses a cut among all places of the
+column's grid, and both halves go on (Kaplan, Schnapp, Stemmer 2022). The grid is public and holds all
+numbers, so no range is needed.
 
 *Categories.* One threshold query for each value that occurs. A value that does not occur never passes.
+
+Proofs: docs/guarantee.md, "Learned columns".
 """
 
 from collections.abc import Sequence
@@ -26,9 +29,9 @@ __all__ = [
     "FINITE",
     "MEDIAN",
     "NINETIETH",
+    "CodeCounts",
     "Frequencies",
     "Quantile",
-    "Tally",
     "choose_cuts",
     "choose_place",
     "frequent_values",
@@ -39,29 +42,29 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Tally:
-    """How often codes occur; tallies of several blocks of rows add up.
+class CodeCounts:
+    """How often codes occur; the counts of several blocks of rows add up.
 
     Attributes
     ----------
     codes : ndarray of uint32, shape (n_distinct,)
-        In increasing order, MISSING and OTHER left out.
+        In increasing order, without MISSING and OTHER.
     counts : ndarray of int64, shape (n_distinct,)
     """
 
     codes: NDArray[np.uint32]
     counts: Integers
 
-    def __add__(self, other: "Tally") -> "Tally":
+    def __add__(self, other: "CodeCounts") -> "CodeCounts":
         codes = np.concatenate([self.codes, other.codes])
         distinct, place = np.unique(codes, return_inverse=True)
         counts = np.concatenate([self.counts, other.counts])
-        return Tally(distinct, np.bincount(place, counts, len(distinct)).astype(np.int64))
+        return CodeCounts(distinct, np.bincount(place, counts, len(distinct)).astype(np.int64))
 
-    def between(self, first: int, last: int) -> "Tally":
-        """Codes from ``first`` to ``last``."""
+    def between(self, first: int, last: int) -> "CodeCounts":
+        """The counts of codes from ``first`` to ``last``."""
         begin, end = np.searchsorted(self.codes, np.array([first, last + 1], dtype=np.uint32))
-        return Tally(self.codes[begin:end], self.counts[begin:end])
+        return CodeCounts(self.codes[begin:end], self.counts[begin:end])
 
 
 @dataclass(frozen=True)
@@ -73,37 +76,38 @@ class Frequencies:
     column : int or None
         None: the target.
     distance_from : float or None
-        Count distances from this number, as places, in place of the codes.
+        If given, count the distances of the target from this number, as places.
     """
 
     column: int | None = None
     distance_from: float | None = None
 
     def __call__(self, block: Any) -> list[Any]:
-        """One tally."""
+        """One element: the counts."""
         codes = block.target.view(np.uint32) if self.column is None else block.codes[:, self.column]
         found, counts = np.unique(codes, return_counts=True)
         real = found < OTHER
-        tally = Tally(found[real], counts[real])
+        counted = CodeCounts(found[real], counts[real])
         if self.distance_from is None:
-            return [tally]
-        far = np.abs(values_at(tally.codes) - self.distance_from)
+            return [counted]
+        far = np.abs(values_at(counted.codes) - self.distance_from)
         distances = places_of(np.minimum(far, _LARGEST))
         order = np.argsort(distances, kind="stable")
-        none = Tally(tally.codes[:0], tally.counts[:0])
-        return [none + Tally(distances[order], tally.counts[order])]
+        none = CodeCounts(counted.codes[:0], counted.counts[:0])
+        return [none + CodeCounts(distances[order], counted.counts[order])]
 
 
 @dataclass(frozen=True)
 class Quantile:
-    """Scores places z by how far ``below`` : ``above`` is from the counts of codes < z and >= z.
+    """Scores the places of a grid: the best has codes below and above it as ``below`` to ``above``.
 
-    The score is -|above * left - below * right| / (below + above), an integer before the division.
+    So (1, 1) is a median, and (9, 1) a 90 % quantile. With ``left`` codes below a place and ``right``
+    codes from it on, the score is -|above * left - below * right| / (below + above).
 
     Formal guarantees
     -----------------
-    Adding a record adds ``above`` to (above * left - below * right) at the places over its code, and
-    takes ``below`` from it at the others. So scores of all places move within an interval of width
+    Adding a record raises (above * left - below * right) by ``above`` at places above its code, and
+    lowers it by ``below`` at the others. So the scores of all places move within an interval of width
     ``range``, whatever the other records are.
     """
 
@@ -116,11 +120,11 @@ class Quantile:
         return 2 * max(self.below, self.above) / (self.below + self.above)
 
     def scores(self, left: Integers, total: int) -> Integers:
-        """Scores by the count below each place, as integers."""
+        """Scores times (below + above), integers, from the number of codes below each place."""
         return np.asarray(-np.abs(self.above * left - self.below * (total - left)))
 
     def choice(self, exponent: float) -> ExponentialChoice:
-        """The mechanism for such integers."""
+        """The exponential mechanism for what ``scores`` returns."""
         return ExponentialChoice(exponent / (self.below + self.above))
 
 
@@ -132,19 +136,26 @@ FINITE, DISTANCES = (_lowest, _highest), (_zero, _highest)  # grids of targets, 
 
 
 def name_key(name: Category | None) -> np.uint64:
-    """Names the noise of a column, or of a value, when noise is seeded."""
+    """The key of the noise about a column or a value, for seeded noise."""
     return np.uint64(hash_label(name))  # type: ignore[arg-type]
 
 
 def choose_place(
-    found: Tally, grid: tuple[int, int], quantile: Quantile, exponent: float, bits: Bits, key: np.uint64
+    found: CodeCounts,
+    grid: tuple[int, int],
+    quantile: Quantile,
+    exponent: float,
+    bits: Bits,
+    key: np.uint64,
 ) -> int | None:
-    """A place z from first + 1 to last with about that quantile of the codes below it; None: no place.
+    """Choose a place near a quantile of the codes, from first + 1 to last; None if there is none.
+
+    ``found`` counts the codes in the grid, from first to last.
 
     Formal guarantees
     -----------------
-    The chance of z is proportional to exp(exponent * score(z)), exactly. ``found`` holds the codes from
-    first to last, so the choice is (exponent * ``quantile.range``)-bounded-range.
+    The chance of a place is proportional to exp(exponent * score), exactly: the choice is
+    (exponent * ``quantile.range``)-bounded-range. That there is no place follows from the grid alone.
     """
     first, last = grid
     if first >= last:
@@ -160,24 +171,25 @@ def choose_place(
 
 
 def choose_cuts(
-    found: Tally, grid: Numeric, levels: int, exponent: float, bits: Bits, key: np.uint64
+    found: CodeCounts, grid: Numeric, levels: int, exponent: float, bits: Bits, key: np.uint64
 ) -> tuple[int, ...]:
-    """The cuts of a number: a tree of noisy medians, equal cuts merged.
+    """The cuts of a number: a tree of noisy medians with so many levels.
 
     Formal guarantees
     -----------------
     A record is in one node of each level, so it takes part in one ``choose_place`` of range 1 for each
-    level. Every node chooses, whatever its number of rows; one that is left with a single place has
-    nothing to choose, which the cuts above it tell.
+    level. Every node chooses, whatever its number of rows. One with a single place has nothing to
+    choose; the cuts above it, which are released, tell that already.
     """
-    nodes, cuts = [(*grid.grid, key)], set()
+    nodes: list[tuple[int, int, np.uint64]] = [(*grid.grid, key)]
+    cuts = []  # all different: a half begins at its cut, and chooses beyond its first place
     for _ in range(levels):
         halves = []
         for first, last, node in nodes:
             inside = found.between(first, last)
             cut = choose_place(inside, (first, last), MEDIAN, exponent, bits, node)
             if cut is not None:
-                cuts.add(cut)
+                cuts.append(cut)
                 left, right = mix_keys(np.array([node, node]), np.arange(2, dtype=np.uint64))
                 halves += [(first, cut - 1, left), (cut, last, right)]
         nodes = halves
@@ -185,14 +197,15 @@ def choose_cuts(
 
 
 def frequent_values(
-    found: Tally, labels: Sequence[Category], coin: ThresholdCoin, bits: Bits, key: np.uint64
+    found: CodeCounts, labels: Sequence[Category], coin: ThresholdCoin, bits: Bits, key: np.uint64
 ) -> tuple[Category, ...]:
     """The values whose noisy count passes the threshold.
 
     Formal guarantees
     -----------------
-    A record is in one of the counts, and each is asked about once. Values that do not occur would not
-    pass, as the coin never passes at 0; so not asking about them changes nothing.
+    A record is in one of the counts, and each is asked about once. Values that do not occur are not
+    asked about: their count is 0, at which the coin never passes. The order of what is released is that
+    of the values.
     """
     names: Words = np.array([name_key(labels[code]) for code in found.codes.tolist()], dtype=np.uint64)
     passes = coin.draw(found.counts, bits, mix_keys(np.full(len(names), key), names))

@@ -16,9 +16,9 @@ from lumberjack.columns import (
     FINITE,
     MEDIAN,
     NINETIETH,
+    CodeCounts,
     Frequencies,
     Quantile,
-    Tally,
     choose_cuts,
     choose_place,
     frequent_values,
@@ -71,7 +71,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Recode:
-    """A change of rows: 32-bit codes become those of the learned columns, and so does the target.
+    """A change of rows: 32-bit codes become compact codes of learned columns; the target is recoded too.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Recode:
     target: NDArray[np.int32] | Numbers | None
 
     def __call__(self, block: Block) -> Block:
-        """Read each row alone."""
+        """Recode each row by itself."""
         target, kept = block.target, np.ones(len(block), dtype=np.bool_)
         if isinstance(self.target, Numbers):
             target = self.target.encode(values_at(target.view(np.uint32)))
@@ -113,7 +113,7 @@ class Recode:
 
 
 def learn(rows: Rows, task: Task, guarantee: Guarantee, bits: Bits) -> tuple[Rows, Domain, Target]:
-    """Close what is open in a task.
+    """Learn what a task leaves open.
 
     Returns
     -------
@@ -124,10 +124,11 @@ def learn(rows: Rows, task: Task, guarantee: Guarantee, bits: Bits) -> tuple[Row
 
     Formal guarantees
     -----------------
-    A record is in one threshold query of each open column and of open classes (``frequent_values``), in
-    one choice a level of each number (``choose_cuts``), and in two choices for the scale of a target.
-    ``guarantee`` prices all of them. How a row is recoded, and whether it is kept, depends on that row
-    and on released values alone, so one record remains one record.
+    A record is in one threshold query for each open column and one for open classes
+    (``frequent_values``), in one choice for each level of the cuts of each number (``choose_cuts``), and
+    in two for place and scale of a target. ``guarantee`` prices all of them. How a row is recoded, and
+    whether it is kept, depends on that row and on released values alone, so one record remains one
+    record.
     """
     learner, guided = Learner(rows, guarantee, bits), guarantee.guided_levels > 0
     kinds, labels = dict(zip(task.domain, task.domain.kinds, strict=True)), task.labels
@@ -162,20 +163,30 @@ def _new_codes(labels: Sequence[Category], kind: Known) -> NDArray[np.uint32]:
 
 @dataclass(frozen=True)
 class Learner:
-    """Asks the rows, and adds the noise that the guarantee prices."""
+    """Asks rows one thing after the other, with the noise that the guarantee prices."""
 
     rows: Rows
     guarantee: Guarantee
     bits: Bits
 
     def categories(self, column: int, name: str, labels: Sequence[Category]) -> Categorical:
-        """The frequent values of an open column; a missing value is one more category."""
+        """The frequent values of an open column; a missing value is one more category.
+
+        Formal guarantees
+        -----------------
+        That of ``frequent_values``. The category of missing values is there whatever the rows hold.
+        """
         (found,) = self.rows.total(Frequencies(column))
         chosen = frequent_values(found, labels, self._coin("categories"), self.bits, name_key(name))
         return Categorical(chosen, missing=True, learned=True)
 
     def classes(self, target: OpenClasses) -> tuple[Classes, NDArray[np.int32]]:
-        """The frequent labels, and the new code of each label; -1 for others."""
+        """The frequent labels, and the new code of each label; -1 for others.
+
+        Formal guarantees
+        -----------------
+        That of ``frequent_values``. Only labels are released; the codes stay private.
+        """
         labels = target.labels.tolist()
         (found,) = self.rows.total(Frequencies())
         chosen = frequent_values(found, labels, self._coin("classes"), self.bits, _TARGET)
@@ -183,20 +194,33 @@ class Learner:
         return target.close(list(chosen)), np.array([place.get(v, -1) for v in labels], dtype=np.int32)
 
     def cuts(self, column: int, name: str, grid: Numeric) -> Cuts:
-        """The cuts of a number."""
+        """The cuts of a number.
+
+        Formal guarantees
+        -----------------
+        That of ``choose_cuts``.
+        """
         (found,) = self.rows.total(Frequencies(column))
         exponent, levels = self._exponents("cuts")[0], self.guarantee.cut_levels
         return Cuts(grid, choose_cuts(found, grid, levels, exponent, self.bits, name_key(name)))
 
     def scale(self, target: OpenNumbers) -> Numbers:
-        """The bounds of a target: its median, and a 90 % quantile of the distances from it."""
+        """The bounds of a target: its median, and a 90 % quantile of the distances from it.
+
+        Formal guarantees
+        -----------------
+        A record takes part in two ``choose_place``, of ranges 1 and 1.8. A distance depends on its own
+        record and on the median, which was released.
+        """
         of_median, of_distance = self._exponents("scale")
         (found,) = self.rows.total(Frequencies())
         centre = self._place(found, FINITE, MEDIAN, of_median)
         (found,) = self.rows.total(Frequencies(distance_from=centre))
         return target.close(centre, self._place(found, DISTANCES, NINETIETH, of_distance))
 
-    def _place(self, found: Tally, grid: tuple[int, int], quantile: Quantile, exponent: float) -> float:
+    def _place(
+        self, found: CodeCounts, grid: tuple[int, int], quantile: Quantile, exponent: float
+    ) -> float:
         key = mix_keys(np.array([_TARGET]), np.uint64(quantile.below))[0]
         return float(values_at(choose_place(found, grid, quantile, exponent, self.bits, key)))
 
