@@ -62,6 +62,8 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def plan(self, unit: Unit | None = None) -> Guarantee:
         """Check every parameter, and say what ``fit`` will promise; no data needed.
 
+        This is exact if ``domain`` names every column. What must be learned about others is not counted,
+        and without a domain ten columns of numbers and ten of categories are assumed, as by ``plan``.
         ``unit="person"`` is what ``fit`` promises when it is given ``person_ids``.
 
         Examples

@@ -1,8 +1,9 @@
-"""What values a column may have, known before any data is seen, and their compact integer codes.
+"""What is known about the columns of a table, and the integer codes of its values.
 
 In: a description of the columns, then frames and arrays. Out: a matrix of integer codes, the same
-whatever library the data came from. Values outside the domain are clipped (numbers) or
-become "other" (categories), in ``fit`` and ``predict`` alike.
+whatever library the data came from. What is known was declared, or learned by ``fit``; the rest is open.
+Values outside the domain are clipped (numbers) or become "other" (categories), in ``fit`` and
+``predict`` alike.
 """
 
 import datetime as dt
@@ -40,14 +41,17 @@ _LARGEST = 2**26  # bytes of a domain file
 
 
 class Domain:
-    """What is public about the columns of a table: ranges and sets of categories, where they are known.
+    """What is public about the columns of a table: kinds, and where known, ranges and categories.
+
+    Columns that are not mentioned are left open: ``fit`` takes their kinds from the table, and learns
+    cuts and categories privately. After that the model's ``domain_`` holds what was learned.
 
     Parameters
     ----------
     columns : mapping of str to column
         A tuple (low, high) is a range, of numbers or of dates. A list is a set of categories. A
-        list of just two numbers is ambiguous: use ``Domain.numeric`` or ``Domain.categorical``, which
-        without arguments declare the kind of a column and leave its values to be learned.
+        list of just two numbers is ambiguous: use ``Domain.numeric`` or ``Domain.categorical``. Without
+        arguments these two declare the kind of a column, and leave its values to be learned.
 
     Examples
     --------
@@ -102,7 +106,9 @@ class Domain:
 
     @classmethod
     def infer(cls, X: Any) -> "Domain":
-        """Read ranges and categories off the data. Convenient but not private: it warns.
+        """Read ranges and categories off the data, without privacy: it warns, and is a caveat.
+
+        There is rarely a reason for it, as ``fit`` learns privately what is not declared.
 
         Examples
         --------
@@ -215,7 +221,7 @@ class Domain:
         return Encoded(self, codes, labels)
 
     def to_learn(self, guided: bool) -> tuple[int, int]:
-        """How many numbers need cuts, and how many columns need categories.
+        """How many columns of numbers need cuts, and how many columns need categories.
 
         Examples
         --------
@@ -431,8 +437,9 @@ def names_of(X: Any) -> list[str] | None:
 def complete(domain: Domain | None, X: Any) -> Domain:
     """Add to a domain the columns of a table that it does not declare, with their kinds as read.
 
-    Typed tables declare kinds. pandas and NumPy hold what they hold, and a column of Python objects is
-    one of numbers, dates or categories by its values. Kinds of columns are assumed to be public.
+    Typed tables declare kinds. In pandas and NumPy the type of a column follows from its values, and a
+    column of Python objects holds numbers, dates or categories, depending on them. Kinds of columns are
+    assumed to be public.
     """
     if isinstance(X, Encoded):
         return X.domain

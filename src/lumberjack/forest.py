@@ -58,9 +58,10 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
     max_depth : int
         Deepest level at which a node may split. Trees stop by themselves where rows are few.
     domain : Domain, dict or None
-        Public ranges and categories of the columns. None infers them, with a PrivacyLeakWarning.
+        What is public about the columns. Whatever it leaves open is learned privately: cuts of numbers,
+        frequent categories. None leaves everything open but the names and kinds of the columns.
     classes : sequence or None
-        The public set of labels. None infers it, with a PrivacyLeakWarning.
+        The public set of labels. None learns the frequent ones privately; rows with others are left out.
     splits : {"guided", "random"}
         How splits are made. "guided": near the root, the exponential mechanism chooses splits that tell
         the targets apart; below, splits are random. "random": all splits ignore the data.
@@ -97,7 +98,7 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
     forest_ : Forest
         The released trees.
     domain_ : Domain
-        The domain in use.
+        What is public about the columns, and what was learned.
     feature_importances_ : ndarray of shape (n_features,)
         Share of each column in what the splits explain, from released values alone.
     calibration_ : ndarray
@@ -108,15 +109,17 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
     Notes
     -----
     **Formal guarantees.** All fitted attributes together are (epsilon, delta)-DP as ``guarantee_``
-    states, apart from its caveats: the structure by the joint bound (or Theorem 1), split choices as
-    ``guided.Guide`` states, leaves and calibration as the functions in ``targets`` state.
+    states, apart from its caveats: what is learned first as ``learning.learn`` states, the structure by
+    the joint bound (or Theorem 1), split choices as ``guided.Guide`` states, leaves and calibration as
+    the functions in ``targets`` state. With ``accounting="paper"`` nothing is learned first: a domain or
+    classes that are not given are read off the data, with a PrivacyLeakWarning and a caveat.
 
     Examples
     --------
-    >>> from lumberjack import Domain, LumberjackClassifier
+    >>> from lumberjack import LumberjackClassifier
     >>> from lumberjack.datasets import make_toy
-    >>> X, y, domain = make_toy()
-    >>> model = LumberjackClassifier(epsilon=2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+    >>> X, y, _ = make_toy()
+    >>> model = LumberjackClassifier(epsilon=2.0).fit(X, y)
     >>> bool(model.score(X, y) > 0.9), model.guarantee_.caveats
     (True, ())
     """
@@ -272,8 +275,8 @@ class LumberjackRegressor(RegressorMixin, Base):  # type: ignore[misc]
     Parameters
     ----------
     y_bounds : (low, high) or None
-        Public bounds of the target, which is clipped to them. None infers them, with a
-        PrivacyLeakWarning.
+        Public bounds of the target, which is clipped to them. None learns privately where most targets
+        are, and clips to that.
 
     Notes
     -----
@@ -285,9 +288,9 @@ class LumberjackRegressor(RegressorMixin, Base):  # type: ignore[misc]
     >>> import numpy as np
     >>> from lumberjack import LumberjackRegressor
     >>> X = np.random.default_rng(0).uniform(0, 1, (20000, 2))
-    >>> model = LumberjackRegressor(epsilon=2.0, domain={"a": (0, 1), "b": (0, 1)}, y_bounds=(0, 2))
-    >>> bool(model.fit(X, X.sum(axis=1)).score(X, X.sum(axis=1)) > 0.8)
-    True
+    >>> model = LumberjackRegressor(epsilon=2.0).fit(X, X.sum(axis=1))
+    >>> bool(model.score(X, X.sum(axis=1)) > 0.8), model.guarantee_.caveats
+    (True, ())
     """
 
     def __init__(
@@ -364,7 +367,7 @@ class LumberjackRegressor(RegressorMixin, Base):  # type: ignore[misc]
 
     @property
     def targets_(self) -> Numbers:
-        """The bounds of the target."""
+        """The bounds of the target, given or learned."""
         return self.released_.numbers
 
     def predict(self, X: Any) -> Floats:

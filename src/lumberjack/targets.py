@@ -59,12 +59,12 @@ Floats = NDArray[np.float64]
 # From exact sums to noisy ones. Its tables take time: it is made once for all trees.
 Release = Callable[[Integers, Bits, Words], Floats]
 _ROWS = 1 << 18  # rows that vote together
-_SCALES = 2.0  # a learned range reaches that many 90 % quantiles of the distances from its centre
+_SCALES = 2.0  # learned bounds are this many 90 % quantiles of |y - centre| from the centre
 
 
 @dataclass(frozen=True)
 class Classes:
-    """A label from a public set.
+    """A label from a set that is public, or was learned.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ class Classes:
 
 @dataclass(frozen=True)
 class Numbers:
-    """A number between public bounds, on an integer grid.
+    """A number on an integer grid between bounds, which are public or were learned.
 
     Parameters
     ----------
@@ -299,7 +299,9 @@ class Numbers:
 
 @dataclass(frozen=True)
 class OpenClasses:
-    """A label of which the frequent ones are to be learned. Private: it lives until they are.
+    """A label from a set that is not known yet: the frequent labels are to be learned.
+
+    Private, and dropped once they are.
 
     Parameters
     ----------
@@ -330,13 +332,13 @@ class OpenNumbers:
 
     @staticmethod
     def encode(y: Floats) -> NDArray[np.int32]:
-        """Places on the grid of all floats of 32 bits, with their bits read as signed integers."""
+        """Places on the grid of all 32-bit floats, kept in signed integers like any target."""
         most = float(np.finfo(np.float32).max)
         return places_of(np.clip(y, -most, most)).view(np.int32)
 
     @staticmethod
     def close(centre: float, scale: float) -> Numbers:
-        """The target around ``centre``; ``scale`` is a 90 % quantile of the distances from it."""
+        """The target on both sides of ``centre``; ``scale``: a 90 % quantile of the distances from it."""
         return Numbers(centre - _SCALES * scale, centre + _SCALES * scale, learned=True)
 
 
