@@ -77,8 +77,8 @@ def values_at(places: Any) -> NDArray[np.float64]:
 class Numeric:
     """Numbers from ``low`` to ``high``; with ``temporal`` they are seconds since 1970 (UTC).
 
-    Without bounds (the default) any number is allowed. ``inferred`` says that the bounds were read off
-    the data.
+    Without bounds (the default) any number is allowed, infinite ones too. ``inferred`` says that the
+    bounds were read off the data.
     """
 
     low: float = -math.inf
@@ -98,7 +98,7 @@ class Numeric:
         return (self.low, self.high) != (-math.inf, math.inf)
 
     def encode(self, name: str, values: Column, out: Places) -> None:
-        """Place numbers on the grid: clipped to the range, missing values kept apart."""
+        """Place numbers on the grid, clipped to its range; a missing value is MISSING."""
         number = values.timestamps(name) if self.temporal else values.numbers(name)
         if self.is_bounded:
             _place_on_grid(number, self.low, self.high, out)
@@ -118,11 +118,11 @@ class Numeric:
         return CELLS if self.high > self.low else 1
 
     def is_to_cut(self, guided: bool) -> bool:
-        """Whether cuts are to be learned: guided splits need few candidates, random ones a range."""
+        """Whether its cuts are learned: always for guided splits, else only without a range."""
         return self.size > 1 and (guided or not self.is_bounded)
 
     def value_at(self, place: int) -> float:
-        """The smallest number at a place."""
+        """The number at a place; the smallest one where a place is a cell of a range."""
         if not self.is_bounded:
             return float(values_at(place))
         return self.low + place / CELLS * (self.high - self.low)
@@ -134,7 +134,7 @@ class Numeric:
 
 @dataclass(frozen=True)
 class Cuts:
-    """Numbers told apart by cuts that were learned, and released.
+    """Numbers with learned cuts: all numbers between two cuts have one code.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class Cuts:
 
     @property
     def inferred(self) -> bool:
-        """Whether the bounds of the grid were read off the data; the cuts are noisy and priced."""
+        """Whether the bounds of the grid were read off the data; cuts never are."""
         return self.grid.inferred
 
     @property
@@ -179,12 +179,12 @@ class Cuts:
         return tuple(self.grid.value_at(place) for place in self.places)
 
     def encode(self, name: str, values: Column, out: Places) -> None:
-        """How many cuts are below each number; missing values kept apart."""
+        """How many cuts are below each number; a missing value is MISSING."""
         self.grid.encode(name, values, out)
         self.recode(out)
 
     def recode(self, codes: Places) -> None:
-        """Turn places into codes."""
+        """Turn places on the grid into codes, in place."""
         absent = codes == MISSING
         codes[:] = np.searchsorted(np.array(self.places, dtype=np.uint32), codes, side="right")
         codes[absent] = MISSING
@@ -198,7 +198,7 @@ class Open:
 
     @property
     def size(self) -> int:
-        """Unknown, and so is how to split."""
+        """Unknown until the categories are learned."""
         raise TypeError("categories must be declared or learned first")
 
 
@@ -206,7 +206,7 @@ class Open:
 class Categorical:
     """A fixed set of categories; with ``missing``, a missing value is a category of its own.
 
-    ``inferred`` says that they were read off the data, ``learned`` that they were released as frequent.
+    ``inferred`` says that they were read off the data; ``learned``, that they were learned privately.
     """
 
     categories: tuple[Category, ...]

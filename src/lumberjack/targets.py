@@ -338,7 +338,7 @@ class OpenNumbers:
 
     @staticmethod
     def close(centre: float, scale: float) -> Numbers:
-        """The target on both sides of ``centre``; ``scale``: a 90 % quantile of the distances from it."""
+        """The target around ``centre``; ``scale`` is the 90 % quantile of the distances from it."""
         return Numbers(centre - _SCALES * scale, centre + _SCALES * scale, learned=True)
 
 
