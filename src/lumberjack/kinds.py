@@ -184,7 +184,7 @@ class Cuts:
         self.recode(out)
 
     def recode(self, codes: Places) -> None:
-        """Turn places on the grid into codes, in place."""
+        """Overwrite places on the grid with codes."""
         absent = codes == MISSING
         codes[:] = np.searchsorted(np.array(self.places, dtype=np.uint32), codes, side="right")
         codes[absent] = MISSING
