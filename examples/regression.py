@@ -1,6 +1,7 @@
 """Private regression: how long will a patient stay?
 
-The stays are generated. Targets need public bounds; whatever lies outside is clipped to them.
+The stays are generated. Targets may have public bounds, to which they are clipped; without bounds, place
+and scale of the target are learned privately.
 """
 
 import numpy as np

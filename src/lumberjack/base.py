@@ -154,7 +154,10 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _find_domain(self, X: Any) -> tuple[Domain, list[str]]:
-        """The domain, as given and as read, or inferred if nothing can be learned; and its caveats."""
+        """The domain as given, with all other columns as read, and its caveats.
+
+        The paper's accounting learns nothing: there, a domain that was not given is inferred.
+        """
         domain = None if self.domain is None else as_domain(self.domain)
         if self._learns:
             domain = complete(domain, X)

@@ -172,7 +172,7 @@ def private_regression(
 
     Formal guarantees
     -----------------
-    Truth is clipped to the public bounds, so a row moves the count by 1 and each sum by at most _GRID
+    Truth is clipped to the model's bounds, so a row moves the count by 1 and each sum by at most _GRID
     steps. With noise sqrt(5) times as large, and _GRID times that for sums, all five are 1/noise-GDP for
     a row and r/noise-GDP for the r rows of a person.
     """
