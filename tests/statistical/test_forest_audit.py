@@ -72,7 +72,7 @@ def worst(splits, leaf_noise_factor=1.0, threshold_shift=0.0):
 def test_a_fitted_forest_keeps_its_promise(splits):
     low, estimate = worst(splits)
     assert low <= DELTA
-    assert estimate > DELTA / 10  # the attack sees something
+    assert estimate > DELTA / 20  # the attack sees something
 
 
 @pytest.mark.parametrize(("splits", "factor"), [("random", 1e-3), ("random", 0.3), ("guided", 0.3)])
