@@ -35,7 +35,7 @@ from lumberjack.kinds import (
 from lumberjack.quoting import bare_all, quote
 from lumberjack.values import Column, columns_of, is_missing, seconds
 
-__all__ = ["Domain", "Encoded", "complete", "mark", "names_of", "read_off"]
+__all__ = ["Domain", "Encoded", "as_given", "complete", "mark", "names_of", "read_off"]
 
 _LARGEST = 2**26  # bytes of a domain file
 
@@ -351,7 +351,8 @@ def _describe(kind: Kind) -> dict[str, Any]:
     grid = kind.grid if isinstance(kind, Cuts) else kind
     bounds = {"low": grid.low, "high": grid.high} if grid.is_bounded else {}
     cuts = {"cuts": list(kind.places)} if isinstance(kind, Cuts) else {}
-    return {"type": "datetime" if grid.temporal else "numeric", **bounds, **cuts}
+    learned = {"learned": True} if isinstance(kind, Cuts) and kind.learned else {}
+    return {"type": "datetime" if grid.temporal else "numeric", **bounds, **cuts, **learned}
 
 
 def _in_version_1(kind: Kind) -> bool:
@@ -366,6 +367,11 @@ def mark(kind: Kind) -> Kind:
     if isinstance(kind, Cuts):
         return replace(kind, grid=replace(kind.grid, inferred=True))
     return replace(kind, inferred=True)
+
+
+def as_given(kind: Kind) -> Kind:
+    """The same kind, as one that this fit did not learn."""
+    return replace(kind, learned=False) if isinstance(kind, Cuts | Categorical) else kind
 
 
 def _read_kind(column: Mapping[str, Any]) -> Kind:
@@ -390,7 +396,7 @@ def _read_kind(column: Mapping[str, Any]) -> Kind:
         return grid
     if not isinstance(column["cuts"], list) or any(isinstance(c, bool) for c in column["cuts"]):
         raise ValueError(f"not a domain: column {quote(name)} needs a list of cuts")
-    return Cuts(grid, tuple(column["cuts"]))
+    return Cuts(grid, tuple(column["cuts"]), learned=column.get("learned", False) is True)
 
 
 def _read_range(name: str, column: Mapping[str, Any], temporal: bool) -> Numeric:

@@ -121,20 +121,20 @@ class Numeric:
         """Whether its cuts are learned: always for guided splits, else only without a range."""
         return self.size > 1 and (guided or not self.is_bounded)
 
-    def value_at(self, place: int) -> float:
-        """The number at a place; the smallest one where a place is a cell of a range."""
+    def values_at(self, places: Any) -> NDArray[np.float64]:
+        """The number at each place; the smallest one where a place is a cell of a range."""
         if not self.is_bounded:
-            return float(values_at(place))
-        return self.low + place / CELLS * (self.high - self.low)
+            return values_at(places)
+        return np.asarray(self.low + np.asarray(places) / CELLS * (self.high - self.low))
 
     def threshold(self, cut: int) -> float:
         """The smallest number that goes right at a split."""
-        return self.value_at(cut + 1)
+        return float(self.values_at(cut + 1))
 
 
 @dataclass(frozen=True)
 class Cuts:
-    """Numbers with learned cuts: all numbers between two cuts have one code.
+    """Numbers told apart by cuts: all numbers between two of them have one code.
 
     Parameters
     ----------
@@ -142,10 +142,13 @@ class Cuts:
         Where the cuts are made.
     places : tuple of int
         The first place above each cut, in increasing order.
+    learned : bool
+        Whether the fit of this model chose and released them; otherwise they were given.
     """
 
     grid: Numeric
     places: tuple[int, ...] = ()
+    learned: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         first, last = self.grid.grid
@@ -171,12 +174,12 @@ class Cuts:
 
     def threshold(self, cut: int) -> float:
         """The smallest number that goes right at a split."""
-        return self.edges[cut]
+        return float(self.grid.values_at(self.places[cut]))
 
     @property
     def edges(self) -> tuple[float, ...]:
         """The smallest number above each cut."""
-        return tuple(self.grid.value_at(place) for place in self.places)
+        return tuple(self.grid.values_at(self.places).tolist())
 
     def encode(self, name: str, values: Column, out: Places) -> None:
         """How many cuts are below each number; a missing value is MISSING."""
@@ -206,7 +209,7 @@ class Open:
 class Categorical:
     """A fixed set of categories; with ``missing``, a missing value is a category of its own.
 
-    ``inferred`` says that they were read off the data; ``learned``, that they were learned privately.
+    ``inferred`` says that they were read off the data; ``learned``, that this fit learned them privately.
     """
 
     categories: tuple[Category, ...]

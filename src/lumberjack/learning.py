@@ -24,7 +24,7 @@ from lumberjack.columns import (
     frequent_values,
     name_key,
 )
-from lumberjack.domain import Domain
+from lumberjack.domain import Domain, as_given
 from lumberjack.engines.base import Block, Rows, Size
 from lumberjack.guarantee import Guarantee
 from lumberjack.kinds import (
@@ -131,7 +131,7 @@ def learn(rows: Rows, task: Task, guarantee: Guarantee, bits: Bits) -> tuple[Row
     record.
     """
     learner, guided = Learner(rows, guarantee, bits), guarantee.guided_levels > 0
-    kinds, labels = dict(zip(task.domain, task.domain.kinds, strict=True)), task.labels
+    kinds, labels = {name: as_given(task.domain[name]) for name in task.domain}, task.labels
     for j, (name, kind) in enumerate(kinds.items()):
         if isinstance(kind, Open):
             kinds[name] = learner.categories(j, name, labels[name])
@@ -202,7 +202,8 @@ class Learner:
         """
         (found,) = self.rows.total(Frequencies(column))
         exponent, levels = self._exponents("cuts")[0], self.guarantee.cut_levels
-        return Cuts(grid, choose_cuts(found, grid, levels, exponent, self.bits, name_key(name)))
+        places = choose_cuts(found, grid, levels, exponent, self.bits, name_key(name))
+        return Cuts(grid, places, learned=True)
 
     def scale(self, target: OpenNumbers) -> Numbers:
         """The bounds of a target: its median, and a 90 % quantile of the distances from it.

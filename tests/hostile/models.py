@@ -23,6 +23,7 @@ import numpy as np
 
 from lumberjack import load
 from lumberjack.guarantee import BOUNDS_INFERRED, CLASSES_INFERRED, DOMAIN_INFERRED, NOT_PROVED
+from lumberjack.kinds import Categorical, Cuts
 from lumberjack.page import render
 from lumberjack.report import describe
 
@@ -53,7 +54,8 @@ def take_apart(data):
 def put_together(header, arrays, version=None):
     if version is None:
         promise = header.get("guarantee") if isinstance(header, dict) else None
-        version = 3 if isinstance(promise, dict) and "events" in promise else 2
+        events = promise.get("events") if isinstance(promise, dict) else None
+        version = 2 if events is None else 4 if '"use"' in json.dumps(events) else 3
     text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
     return sign(struct.pack("<16sII", b"lumberjack model", version, len(text)) + text + arrays)
 
@@ -142,8 +144,9 @@ def lie(data, rng):
         container[name] = int(number) if whole else number
     if "events" in promise and rng.random() < 0.2:
         promise["events"] *= rng.choice([0, 2, 5, 3000])
-    if rng.random() < 0.5:
-        column = rng.choice([c for c in header["domain"]["columns"] if "low" in c])
+    ranges = [c for c in header["domain"]["columns"] if "low" in c]
+    if ranges and rng.random() < 0.5:
+        column = rng.choice(ranges)
         column["low"], column["high"] = rng.choice(
             [(-1e307, 1e307), (0.0, 0.0), (1e17, 1e18), (5e-324, 1.0)]
         )
@@ -161,7 +164,9 @@ def claim_paper(header, arrays):
     promise = header["guarantee"]
     promise.update(accounting="paper", caveats=[NOT_PROVED])
     if "events" in promise:
+        kept = ("structure", "leaves")
         released = [event for event in promise["events"] if event["kind"] != "choices"]
+        released = [event for event in released if event.get("use", "leaves") in kept]
         promise["events"] = released[: 3 if header["estimator"] == "regressor" else 2]
     else:
         free = {
@@ -214,6 +219,37 @@ def contradict(data, rng):
     return put_together(header, arrays)
 
 
+def relearn(data, rng):
+    """Change what was learned: cuts, flags, and what the record says of them."""
+    header, arrays = take_apart(data)
+    promise, columns = header["guarantee"], header["domain"]["columns"]
+    cut = [c for c in columns if "cuts" in c]
+    for _ in range(rng.choice([1, 1, 2])):
+        column, action = rng.choice(columns), rng.randrange(6)
+        if action == 0 and cut:
+            cuts = rng.choice(cut)["cuts"]
+            place = rng.randrange(len(cuts))
+            cuts[place] = rng.choice([*cuts[:2], 0, -1, 2**31, 2**32 - 1, 2**32, 1.0, True, None, "1"])
+        elif action == 1 and cut:
+            column = rng.choice(cut)
+            cuts = column["cuts"]
+            column["cuts"] = rng.choice([cuts[::-1], cuts * 2, cuts[1:], [], [*cuts, cuts[-1] + 1]])
+        elif action == 2:
+            column["learned"] = not column.get("learned", False)
+        elif action == 3:
+            column.pop(rng.choice(["cuts", "categories", "learned", "low"]), None)
+        elif action == 4:
+            name = rng.choice(["numbers_learned", "categories_learned", "cut_levels"])
+            promise[name] = rng.choice([0, 1, 2, 5, 10**9, -1, promise.get(name, 0) + 1])
+        elif "events" in promise:
+            used = ("categories", "classes", "cuts", "scale")
+            event = rng.choice([e for e in promise["events"] if e.get("use") in used] or [{}])
+            if event and rng.random() < 0.5:
+                promise["events"].remove(event)
+            event["use"] = rng.choice(used)
+    return put_together(header, arrays)
+
+
 def graft(data, rng):
     """Change numbers inside the arrays: branches up, sideways and out of the tree, odd leaf values."""
     header, arrays = take_apart(data)
@@ -238,7 +274,9 @@ RAW = [flip, overwrite, cut, remove, repeat, append, splice]
 def mutate(data, rng):
     """A mutant, and whether its digest is still wrong."""
     if rng.random() < 0.5:
-        return rng.choice([meddle, meddle, meddle, graft, graft, lie, lie, contradict])(data, rng), False
+        return rng.choice([meddle, meddle, graft, graft, lie, lie, contradict, relearn])(
+            data, rng
+        ), False
     mutant = rng.choice(RAW)(data, rng)
     if rng.random() < 0.4 and len(mutant) > DIGEST:
         return sign(mutant[:-DIGEST]), False
@@ -249,9 +287,9 @@ def probe(model):
     """Use a model that was let in: every row must find its leaf, and saving must work."""
     rows = np.empty((3, model.n_features_in_), dtype=object)
     rows[1], rows[2] = None, 1
-    for j, name in enumerate(model.domain_):
+    for j, name in enumerate(model.released_.names):
         kind = model.domain_[name]
-        rows[0, j] = None if hasattr(kind, "low") or not kind.categories else kind.categories[0]
+        rows[0, j] = next(iter(getattr(kind, "categories", ())), None)
         if getattr(kind, "temporal", False):
             rows[2, j] = None
     with np.errstate(all="ignore"):
@@ -272,12 +310,23 @@ def check_agreement(model):
     assert NOT_PROVED in caveats or model.guarantee_.accounting == "joint"
     if hasattr(model, "classes_"):
         labels, weights = parameters["classes"], parameters["class_weight"]
-        assert CLASSES_INFERRED in caveats if labels is None else set(labels) == set(model.classes_)
+        unpaid = model.guarantee_.event("classes") is None
+        assert labels is not None or CLASSES_INFERRED in caveats or not unpaid
+        assert labels is None or (set(labels) == set(model.classes_) and unpaid)
         weighed = set(weights) if isinstance(weights, dict) else set()
         assert labels is None or weighed <= set(model.classes_)
     else:
         bounds, targets = parameters["y_bounds"], model.targets_
-        assert BOUNDS_INFERRED in caveats if bounds is None else bounds == (targets.low, targets.high)
+        unpaid = model.guarantee_.event("scale") is None
+        assert bounds is not None or BOUNDS_INFERRED in caveats or not unpaid
+        assert bounds is None or (bounds == (targets.low, targets.high) and unpaid)
+    known = model.domain_.known
+    for kind, paid in ((Cuts, "numbers_learned"), (Categorical, "categories_learned")):
+        found = sum(isinstance(k, kind) and k.learned for k in known)
+        assert found == getattr(model.guarantee_, paid)
+    for kind in known:
+        if isinstance(kind, Cuts):
+            assert list(kind.edges) == sorted(kind.edges)
 
 
 @contextmanager

@@ -44,7 +44,7 @@ CONTRADICTIONS = {
     "no domain, not inferred": (
         "classifier",
         {"parameters.domain": False},
-        "neither given nor inferred",
+        "neither given, learned nor inferred",
     ),
     "domain is a word": ("classifier", {"parameters.domain": "given"}, "not plain"),
     "no classes, no caveat": ("classifier", {"parameters.classes": None}, "lack 'classes inferred"),
@@ -187,3 +187,121 @@ def test_columns_of_a_file_are_quoted_with_care(originals, tmp_path):
         said = str(caught.value)
         assert len(said) < 1200
         assert "\x1b" not in said
+
+
+# What was learned, by the golden files of version 4: "age" has a declared range, "ward" declared
+# categories, "city" declared as open; nothing is known of the other columns, the classes or the target.
+
+
+@pytest.fixture
+def learned():
+    """A golden classifier and regressor that learned what they could."""
+    paths = {kind: models.GOLDEN / f"{kind}-v4.lumberjack" for kind in ("classifier", "regressor")}
+    return {kind: models.take_apart(path.read_bytes()) for kind, path in paths.items()}
+
+
+def column(header, name):
+    return next(c for c in header["domain"]["columns"] if c["name"] == name)
+
+
+def without(header, use):
+    events = header["guarantee"]["events"]
+    events[:] = [event for event in events if event["use"] != use]
+
+
+def reverse_cuts(header):
+    column(header, "pay")["cuts"].reverse()
+
+
+def repeat_a_cut(header):
+    cuts = column(header, "pay")["cuts"]
+    cuts[3] = cuts[2]
+
+
+def put_a_cut(place, name="age"):
+    def change(header):
+        cuts = column(header, name)["cuts"]
+        cuts[0 if place is False or place <= 0 else -1] = place
+
+    return change
+
+
+def add_a_cut(header):
+    cuts = column(header, "age")["cuts"]
+    assert len(cuts) == 2**5 - 1
+    cuts.append(cuts[-1] + 1)
+
+
+def flag(name, learned):
+    def change(header):
+        if learned:
+            column(header, name)["learned"] = True
+        else:
+            del column(header, name)["learned"]
+
+    return change
+
+
+def claim(name, value):
+    return lambda header: header["guarantee"].update({name: value})
+
+
+def give_what_was_learned(header):
+    if header["classes"]:
+        header["parameters"]["classes"] = header["classes"]["labels"]
+    else:
+        header["parameters"]["y_bounds"] = header["bounds"]
+
+
+LEARNED_LIES = {
+    "cuts in reverse": ("classifier", reverse_cuts, "cuts must increase"),
+    "a cut twice": ("classifier", repeat_a_cut, "cuts must increase"),
+    "a cut below the range": ("classifier", put_a_cut(0), "inside their grid"),
+    "a negative cut": ("classifier", put_a_cut(-7), "inside their grid"),
+    "a cut above the range": ("classifier", put_a_cut(2**31), "inside their grid"),
+    "a cut above infinity": ("classifier", put_a_cut(0xFF800001, "pay"), "inside their grid"),
+    "a cut of half a place": ("classifier", put_a_cut(2.0**30 + 0.5), "places of cuts must be integers"),
+    "a cut that is no number": ("classifier", put_a_cut(False), "needs a list of cuts"),
+    "more cuts than levels allow": ("classifier", add_a_cut, "neither given, learned nor"),
+    "a wider range": ("classifier", lambda h: column(h, "age").update(high=200.0), "neither given"),
+    "unlearned cuts": ("regressor", flag("pay", False), "neither given, learned nor inferred"),
+    "unlearned open categories": ("classifier", flag("city", False), "neither given, learned nor"),
+    "unlearned categories": ("classifier", flag("member", False), "that the guarantee prices"),
+    "learned, but declared": ("classifier", flag("ward", True), "neither given, learned nor inferred"),
+    "more numbers": ("classifier", claim("numbers_learned", 5), "that the guarantee prices"),
+    "fewer categories": ("classifier", claim("categories_learned", 1), "that the guarantee prices"),
+    "fewer levels": ("classifier", claim("cut_levels", 4), "neither given, learned nor inferred"),
+    "unpaid cuts": ("classifier", lambda h: without(h, "cuts"), "numbers that make no sense"),
+    "unpaid categories": ("classifier", lambda h: without(h, "categories"), "make no sense"),
+    "unpaid classes": ("classifier", lambda h: without(h, "classes"), "lack 'classes inferred"),
+    "unpaid scale": ("regressor", lambda h: without(h, "scale"), "caveats lack 'y_bounds inferred"),
+    "classes given": ("classifier", give_what_was_learned, "classes are both given and learned"),
+    "bounds given": ("regressor", give_what_was_learned, "bounds are both given and learned"),
+}
+
+
+@pytest.mark.parametrize("name", LEARNED_LIES)
+def test_a_lie_about_what_was_learned_is_refused(learned, tmp_path, name):
+    kind, change, why = LEARNED_LIES[name]
+    header, arrays = learned[kind]
+    opened(header, arrays, tmp_path)
+    change(header)
+    with pytest.raises(ValueError, match=why):
+        opened(header, arrays, tmp_path)
+
+
+def test_a_claim_of_endless_levels_keeps_nobody_busy(learned, tmp_path):
+    header, arrays = learned["classifier"]
+    claim("cut_levels", 10**9)(header)
+    with models.alarm():
+        model = opened(header, arrays, tmp_path)
+        models.probe(model)
+    assert model.guarantee_.verify() == 1  # 20 choices pay for no 4 billion
+
+
+def test_a_hundred_thousand_cuts_are_described_soon(learned, tmp_path):
+    header, arrays = learned["classifier"]
+    column(header, "age")["cuts"] = list(range(1, 200_001, 2))
+    claim("cut_levels", 17)(header)
+    with models.alarm():
+        models.probe(opened(header, arrays, tmp_path))
