@@ -209,7 +209,7 @@ class Open:
 class Categorical:
     """A fixed set of categories; with ``missing``, a missing value is a category of its own.
 
-    ``inferred`` says that they were read off the data; ``learned``, that this fit learned them privately.
+    ``inferred`` says that they were read off the data; ``learned``, that this fit learned them.
     """
 
     categories: tuple[Category, ...]
