@@ -4,8 +4,9 @@
         [--epsilons 0.5 1 4] [--models guided random ...]
 
 delta = 1e-6. Compared on the same splits: the default (guided splits), random splits, ``paper()`` with
-30 trees, DP-EBM of ``interpret-core`` with its defaults and the same bounds (extra ``bench``), and
-scikit-learn's ExtraTrees without privacy.
+30 trees, DP-EBM of ``interpret-core`` with its defaults and the same bounds (extra ``bench``), linear
+models and boosted trees of ``benchmarks/baselines``, and scikit-learn's forests and gradient boosting
+without privacy.
 """
 
 import argparse
@@ -14,12 +15,20 @@ import warnings
 
 import numpy as np
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 
+from benchmarks.baselines import SYSTEMS, LRBinRegressor
 from benchmarks.toy import SCALES, train
 from lumberjack import LumberjackClassifier, LumberjackRegressor
 from lumberjack.datasets import fetch_acs, fetch_adult, fetch_california_housing
@@ -33,12 +42,18 @@ DATA = {
     "housing": fetch_california_housing,
 }
 EPSILONS = (0.5, 1.0, 4.0)
-MODELS = ("guided", "random", "paper", "dp-ebm", "extra-trees")
+RIVALS = ("lr-bin", "lr-pairs", "ebm-newton")
+NOT_PRIVATE = {  # classifier and regressor
+    "extra-trees": (ExtraTreesClassifier, ExtraTreesRegressor),
+    "random-forest": (RandomForestClassifier, RandomForestRegressor),
+    "hist-gradient-boosting": (HistGradientBoostingClassifier, HistGradientBoostingRegressor),
+}
+MODELS = ("guided", "random", "paper", "dp-ebm", *RIVALS, *NOT_PRIVATE)
 BOUNDS = (0, 500_001)  # of the prices
 
 
 def make(name, epsilon, domain, regression):
-    """One of MODELS, to be fitted; None if there is no such model."""
+    """One of MODELS, to be fitted; None if it is for classes only."""
     target = {"y_bounds": BOUNDS} if regression else {"classes": [0, 1]}
     shared = {"domain": domain, "n_jobs": 2, **target}
     kind = LumberjackRegressor if regression else LumberjackClassifier
@@ -48,17 +63,36 @@ def make(name, epsilon, domain, regression):
         return None if regression else LumberjackClassifier.paper(epsilon, **shared)
     if name == "dp-ebm":
         return dp_ebm(epsilon, domain, regression)
-    if regression:
-        return not_private(domain, ExtraTreesRegressor(100, n_jobs=2, random_state=0))
-    trees = ExtraTreesClassifier(100, min_samples_leaf=5, n_jobs=2, random_state=0)
-    return not_private(domain, trees)
+    if name in RIVALS:
+        system = SYSTEMS[name] if not regression else LRBinRegressor if name == "lr-bin" else None
+        return system and Rival(system(), domain, BOUNDS if regression else [0, 1], epsilon)
+    return not_private(name, domain, regression)
 
 
-def not_private(domain, forest):
+class Rival:
+    """One of ``benchmarks/baselines``, told at once what is public."""
+
+    def __init__(self, system, *public):
+        self.system, self.public = system, public
+        self.predict, self.predict_proba = system.predict, system.predict_proba
+
+    def fit(self, X, y):
+        self.system.fit(X, y, *self.public, np.random.default_rng())
+
+
+def not_private(name, domain, regression):
     text = [n for n in domain if not isinstance(domain[n], Numeric)]
+    settings = {"random_state": 0}
+    if name == "hist-gradient-boosting":
+        settings |= {"categorical_features": range(len(text))}
+    elif name == "random-forest":
+        settings |= {"n_estimators": 300, "min_samples_leaf": 5, "n_jobs": 2}
+    else:
+        settings |= {"n_jobs": 2} if regression else {"min_samples_leaf": 5, "n_jobs": 2}
+    model = NOT_PRIVATE[name][regression](**settings)
     encode = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
     fill = FunctionTransformer(lambda frame: frame.fillna(-1))
-    return make_pipeline(make_column_transformer((encode, text), remainder=fill), forest)
+    return make_pipeline(make_column_transformer((encode, text), remainder=fill), model)
 
 
 def dp_ebm(epsilon, domain, regression):
@@ -123,17 +157,17 @@ def compare(name, arguments):
     domain, splits = folds(name, arguments.splits, arguments.first)
     for epsilon in arguments.epsilons:
         for label in arguments.models:
-            if label == "extra-trees" and epsilon != arguments.epsilons[-1]:
-                continue  # it has no epsilon
+            if label in NOT_PRIVATE and epsilon != arguments.epsilons[-1]:
+                continue  # they have no epsilon
             model = make(label, epsilon, domain, regression)
             if model is None:
                 continue
             found = np.array([score(model, *fold, regression) for fold in splits])
             cells = [f"{m:.4f} ± {s:.4f}" for m, s in zip(found.mean(0), found.std(0), strict=True)]
-            shown = "-" if label == "extra-trees" else f"{epsilon:g}"
+            shown = "-" if label in NOT_PRIVATE else f"{epsilon:g}"
             cells = ["", *cells] if regression else cells
             print(
-                f"{name:16} {shown:>4}  {label:12} " + "   ".join(f"{c:15}" for c in cells), flush=True
+                f"{name:16} {shown:>4}  {label:22} " + "   ".join(f"{c:15}" for c in cells), flush=True
             )
 
 
@@ -156,7 +190,7 @@ def main():
         print("DP-EBM is left out: interpret-core is not installed (pip install 'interpret-core<0.8')")
         arguments.models = [m for m in arguments.models if m != "dp-ebm"]
     print(
-        f"{'data':16} {'eps':>4}  {'model':12} {'accuracy':15}   {'AUC':15}   R2 (housing: last column)"
+        f"{'data':16} {'eps':>4}  {'model':22} {'accuracy':15}   {'AUC':15}   R2 (housing: last column)"
     )
     for name in arguments.data:
         toy() if name == "toy" else compare(name, arguments)

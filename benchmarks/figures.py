@@ -16,8 +16,13 @@ COLOURS = {
     "greedy-zcdp": "#2A52BE",
     "diffprivlib": "#0072B2",
     "dp-ebm": "#000000",
+    "ebm-newton": "#B22222",
+    "lr-bin": "#7B68EE",
+    "lr-pairs": "#4B0082",
     "random-full": "#BBBBBB",
     "extra-trees": "#666666",
+    "random-forest": "#2F4F4F",
+    "hist-gradient-boosting": "#708090",
     "decision-tree": "#8B4513",
 }
 NOTES = {

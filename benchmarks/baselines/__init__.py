@@ -3,20 +3,24 @@
 import importlib.util
 
 from benchmarks.baselines.base import Baseline
+from benchmarks.baselines.boosting import EBMNewton
 from benchmarks.baselines.greedy import Greedy, GreedyZCDP
+from benchmarks.baselines.linear import LRBin, LRBinRegressor, LRPairs
 from benchmarks.baselines.packages import (
     DPEBM,
     DecisionTree,
     Diffprivlib,
     ExtraTrees,
+    HistGradientBoosting,
     Lumberjack,
     PaperLumberjack,
+    RandomForest,
 )
 from benchmarks.baselines.random_trees import HeavyHitterForest, RandomFull, TopDown
 from benchmarks.baselines.smooth import SmoothSensitivity
 from benchmarks.baselines.snr import SNR
 
-__all__ = ["SYSTEMS", "Baseline", "HeavyHitterForest", "installed"]
+__all__ = ["SYSTEMS", "Baseline", "HeavyHitterForest", "LRBinRegressor", "installed"]
 
 SYSTEMS: dict[str, type[Baseline]] = {
     system.name: system
@@ -30,8 +34,13 @@ SYSTEMS: dict[str, type[Baseline]] = {
         GreedyZCDP,
         Diffprivlib,
         DPEBM,
+        EBMNewton,
+        LRBin,
+        LRPairs,
         RandomFull,
         ExtraTrees,
+        RandomForest,
+        HistGradientBoosting,
         DecisionTree,
     )
 }

@@ -8,7 +8,11 @@ import warnings
 from unittest import mock
 
 import numpy as np
-from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.baselines.base import DELTA, Baseline, bounds_of, digest, is_categorical, values_of
@@ -200,11 +204,43 @@ class DPEBM(Baseline):
         return self.model.predict_proba(self._frame(X))
 
 
-class _Tuned(Baseline):
-    """A scikit-learn model whose smallest leaf is chosen on the validation split; not private."""
+class _NotPrivate(Baseline):
+    """A scikit-learn model."""
 
     claim = "none"
     reason = "not private"
+
+    def _fit(self, X, target, epsilon, rng, validation):
+        self.model = self._make(int(rng.integers(2**31))).fit(values_of(X, self.domain), target)
+
+    def _scores(self, X):
+        return self.model.predict_proba(values_of(X, self.domain))
+
+
+class RandomForest(_NotPrivate):
+    """scikit-learn's random forest. Claim: none, not private."""
+
+    name = "random-forest"
+    settings = "300 trees, smallest leaf 5"
+
+    def _make(self, seed):
+        return RandomForestClassifier(300, min_samples_leaf=5, n_jobs=1, random_state=seed)
+
+
+class HistGradientBoosting(_NotPrivate):
+    """scikit-learn's gradient boosting on histograms. Claim: none, not private."""
+
+    name = "hist-gradient-boosting"
+    settings = "defaults, categories declared"
+
+    def _make(self, seed):
+        categorical = is_categorical(self.domain)
+        return HistGradientBoostingClassifier(categorical_features=categorical, random_state=seed)
+
+
+class _Tuned(_NotPrivate):
+    """A scikit-learn model whose smallest leaf is chosen on the validation split."""
+
     LEAVES = (1, 2, 5, 10, 20, 50, 100)
 
     def _fit(self, X, target, epsilon, rng, validation):
@@ -215,9 +251,6 @@ class _Tuned(Baseline):
             model = self._make(smallest, int(rng.integers(2**31))).fit(values, target)
             found.append((np.mean(model.predict(Xv) == yv), model, smallest))
         _, self.model, self.chosen = max(found, key=lambda one: one[0])
-
-    def _scores(self, X):
-        return self.model.predict_proba(values_of(X, self.domain))
 
 
 class ExtraTrees(_Tuned):

@@ -32,9 +32,11 @@ def table(n, seed=0):
     return frame, ((frame["a"] == "x") | (frame["b"] > 7)).astype(int)
 
 
-def test_every_row_of_the_paper_is_there_and_states_its_claim():
+def test_every_row_of_the_paper_is_there_and_each_system_states_its_claim():
     expected = "lumberjack paper top-down snr smooth greedy greedy-zcdp diffprivlib dp-ebm random-full"
-    assert list(SYSTEMS) == [*expected.split(), "extra-trees", "decision-tree"]
+    beyond = "ebm-newton lr-bin lr-pairs random-forest hist-gradient-boosting"
+    expected = [*expected.split(), "extra-trees", "decision-tree", *beyond.split()]
+    assert sorted(SYSTEMS) == sorted(expected)
     for system in SYSTEMS.values():
         assert "laim" in system.__doc__ or "ot private" in system.__doc__
         assert system.reason
@@ -345,6 +347,14 @@ def test_the_best_leaf_on_the_validation_split_wins(system):
         again.fit(values_of(frame, DOMAIN), y)
         best = max(best, again.score(values_of(Xv, DOMAIN), yv))
     assert np.mean(model.predict(Xv) == yv) == best
+
+
+@pytest.mark.parametrize("system", [packages.RandomForest, packages.HistGradientBoosting])
+def test_what_is_not_tuned_learns_without_a_validation_split(system):
+    frame, y = table(1000)
+    model = system().fit(frame, y, DOMAIN, [0, 1], None, np.random.default_rng(0))
+    Xt, yt = table(500, seed=1)
+    assert np.mean(model.predict(Xt) == yt) > 0.97
 
 
 @needs("diffprivlib")
