@@ -31,7 +31,7 @@ def columns(seed=0):
 
 
 def learned(X, given, bits):
-    domain = complete(Domain(given), X)
+    domain = complete(given, X)
     encoded = domain.read(X)
     promise = plan(8.0, 1e-3, 2, 4, columns=domain.to_learn(guided=True), target=False)
     half = N // 3
@@ -43,7 +43,7 @@ def learned(X, given, bits):
 def test_rows_are_read_in_predict_as_in_training(frame, codes_of):
     X = frame(columns())
     given = {"code": Domain.categorical() if codes_of == "open" else Domain.numeric()}
-    rows, domain, target = learned(X, given, Bits(0))
+    rows, domain, target = learned(X, Domain(given), Bits(0))
     trained = np.concatenate([block.codes for block in rows.blocks])
     np.testing.assert_array_equal(trained, domain.compact(X))
     assert trained.dtype == np.uint8
@@ -51,3 +51,15 @@ def test_rows_are_read_in_predict_as_in_training(frame, codes_of):
     assert set(domain["ward"].categories) == {"A", "B"}
     assert isinstance(domain["amount"], Cuts)
     assert len(np.unique(trained[:, domain.names.index("amount")])) > 8
+
+
+def test_what_was_learned_may_be_given_again(frame):
+    """As the domain of another fit: rows are read alike, and nothing is left to pay for."""
+    X = frame(columns())
+    first, domain, _ = learned(X, None, Bits(0))
+    assert domain.to_learn(guided=True) == (0, 0)
+    again, same, _ = learned(X, domain, Bits(1))
+    assert same == domain
+    assert not any(getattr(kind, "learned", False) for kind in same.kinds)
+    for one, two in zip(first.blocks, again.blocks, strict=True):
+        np.testing.assert_array_equal(one.codes, two.codes)

@@ -106,7 +106,7 @@ class Recode:
             out = table[np.minimum(codes, len(table) - 1)]
             out[codes == OTHER] = OTHER
             return np.asarray(out)
-        if isinstance(kind, Cuts):
+        if isinstance(kind, Cuts) and kind.learned:  # with cuts that were given, rows were read so
             codes = codes.copy()
             kind.recode(codes)
         return codes
