@@ -88,7 +88,7 @@ class Column:
         except OverflowError:
             raise ValueError(f"column {quote(name)} holds a number beyond 1e308") from None
         except (TypeError, ValueError):
-            raise TypeError(f"column {quote(name)} must hold numbers: its domain is a range") from None
+            raise TypeError(f"column {quote(name)} must hold numbers, like its domain") from None
 
     def timestamps(self, name: str) -> NDArray[np.float64]:
         """Seconds since 1970, NaN where missing."""
