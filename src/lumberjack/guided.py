@@ -1,14 +1,14 @@
 """Guided splits: near the root, the exponential mechanism chooses each node's split.
 
-In: the rows of a node and their targets. Out: a split, chosen among public candidates with probability
+In: the rows of a node and their targets. Out: a split, chosen among known candidates with probability
 proportional to weight * exp(lambda * score). Deeper levels split at random (``structure``): their
 nodes have too few rows to tell a good split from a bad one through the noise.
 
-Candidates are public. Each column is offered with chance 1/sqrt(number of columns), drawn from the
-node's key alone, so trees differ, as in any random forest. The candidates of an offered numeric column
-are its learned cuts (``columns``). Those of an offered categorical column are the categories that no
-ancestor used, each against all others. The total weight of a column does not depend on its number of
-candidates.
+Candidates are public, or were released before. Each column is offered with chance 1/sqrt(number of
+columns), drawn from the node's key alone, so trees differ, as in any random forest. The candidates of an
+offered numeric column are its learned cuts (``columns``). Those of an offered categorical column are the
+categories that no ancestor used, each against all others. The total weight of a column does not depend
+on its number of candidates.
 
 The score of a split is what its two sides say about the target, in units of rows: the sum over sides
 of sum_c n_c^2 / n (classes), or of (sum y)^2 / n with y in [0, 1] (numbers), rounded down to a

@@ -1,4 +1,4 @@
-"""What a fit releases: public facts, noisy trees and the guarantee, and how they predict.
+"""What a fit releases: columns, noisy trees and the guarantee, and how they predict.
 
 In: what ``training`` returns. Out: predictions, importances. Nothing else about the data is kept
 anywhere.

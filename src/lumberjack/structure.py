@@ -1,7 +1,7 @@
 """Random splits as a pure function of the seed: the same tree in every engine.
 
-In: a node's key, its ancestors' splits and the public domain. Out: the node's split. No state and no
-data: whoever knows the seed and the domain can grow the same trees.
+In: a node's key, its ancestors' splits and the domain, public or learned before. Out: the node's split.
+No state and no data: whoever knows the seed and the domain can grow the same trees.
 
 A node's key mixes its parent's key and its side. From it come a feature (uniform over the features that
 can still be split, or by public weights), then a cell uniform in the node's current range of that
@@ -45,7 +45,7 @@ _TRIES = 64  # random features tried before all are listed
 
 
 class Features(NamedTuple):
-    """The public domain as the kernels read it.
+    """The domain, public or learned before, as the kernels read it.
 
     Attributes
     ----------
