@@ -15,7 +15,7 @@ TABLE = re.compile(r"(?<=<!-- modules -->\n).*?(?=<!-- end of modules -->)", re.
 
 # In the order in which they may import each other: a module imports only from lines above its own.
 ORDER = """
-    quoting files options progress kernels
+    quoting units files options progress kernels
     accounting noise
     events guarantee planning formula composition
     values kinds domain structure
@@ -24,7 +24,7 @@ ORDER = """
     tree anatomy voting targets
     engines.growth engines.base engines.local engines.many
     learning training released
-    io report
+    io legend report
     base forest
     heavy_hitters
     datasets scores export_onnx export plots page

@@ -16,6 +16,7 @@ from promises import changed, plain
 from lumberjack import Domain, LumberjackClassifier, LumberjackRegressor, compose, load, plan
 from lumberjack.anatomy import NOTHING
 from lumberjack.guarantee import DOMAIN_INFERRED, SEEDED
+from lumberjack.legend import Entry
 from lumberjack.page import render
 from lumberjack.planning import plan_heavy_hitters
 from lumberjack.report import NOT_COVERED, Part, describe
@@ -54,7 +55,9 @@ MODELS = {
     "counts": lambda: fitted(),
     "regression": lambda: fitted(LumberjackRegressor),
     "paper": lambda: fitted(leaf="exponential", splits="random", accounting="paper"),
-    "caveats": lambda: fitted(domain=None, classes=None, random_state=0, rows_per_person=3),
+    "caveats": lambda: fitted(domain=Domain.infer(table()[0]), random_state=0, rows_per_person=3),
+    "learned": lambda: fitted(domain=None, classes=None),
+    "learned regression": lambda: fitted(LumberjackRegressor, domain=None, y_bounds=None),
     "stump": lambda: fitted(threshold=1e6, n_estimators=1),
 }
 
@@ -97,15 +100,17 @@ def test_a_report_shows_numbers_that_can_be_checked(models):
     model = models["counts"]
     found = describe(model)
     g = model.guarantee_
+    (cuts,) = g.events_for("cuts")
     spent = np.array(
         [
+            2 * 5 * (cuts.exponent / 2) ** 2,  # two numbers, five levels of medians
             g.queries_per_record / g.threshold_noise**2,
             g.choices_per_record * (g.choice_exponent * g.choice_range / 2) ** 2,
             (g.counts_per_record + 4) / g.leaf_noise**2,  # and a histogram with half the noise
         ]
     )
     assert [part.share for part in found.budget] == pytest.approx(list(spent / spent.sum()))
-    assert [part.share for part in found.budget] == pytest.approx([0.35, 0.3, 0.35])
+    assert [part.share for part in found.budget] == pytest.approx([0.05, 0.3325, 0.285, 0.3325])
     assert sum(part.share for part in found.failure) == pytest.approx(1)
     assert found.leaves == tuple(len(values) for values in model.forest_.values)
     assert found.sizes == tuple(np.concatenate(model.forest_.values).sum(axis=1))
@@ -263,9 +268,13 @@ EVIL = "\x1b[2J\x9b31m\u202egood\u2066\x07\rNo caveats.\nNo caveats.\n\u2028No c
 def test_nobody_steers_a_terminal_through_a_report(models):
     """A stranger may choose caveats, names of columns, categories and classes."""
     model = models["counts"]
-    domain = Domain({EVIL: (0, 1), "b": [EVIL, "x"], "c": (0, 1), "d": (0, 1)})
+    columns = (
+        Entry(EVIL, "number", "learned", 0.1, (0.25, 0.5, 2.0)),
+        Entry("b", "category", "learned", 0.1, (EVIL, "x" * 200)),
+    )
     caveat = replace(model.guarantee_, caveats=(EVIL,))
-    found = replace(describe(model), guarantee=caveat, domain=domain, target=EVIL)
+    target = Entry("target", "class", "learned", 0.1, (EVIL,))
+    found = replace(describe(model), guarantee=caveat, columns=columns, target=target)
     found = replace(found, importance=(Part(EVIL, 1.0),))
     text, html = found.text(), render(found)
     assert text.count("\ufffd") > 4 * 6

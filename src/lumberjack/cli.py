@@ -42,6 +42,7 @@ from lumberjack.forest import LumberjackClassifier, load
 from lumberjack.guarantee import ClassLeaf, Guarantee, Leaf, Method
 from lumberjack.heavy_hitters import heavy_hitters
 from lumberjack.io import pack
+from lumberjack.legend import columns_of, in_lines, target_of
 from lumberjack.options import (
     AccountingOption,
     Delimiter,
@@ -64,6 +65,7 @@ from lumberjack.report import describe
 __all__ = ["app", "cli_tables", "main"]
 
 _LINE = 2**19  # bytes in a line of paths; what is longer is no text file
+_SHOWN = 50  # columns that ``inspect`` shows in words; --json has all
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -333,7 +335,7 @@ def inspect(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show the guarantee and the caveats of a model file."""
+    """Show the guarantee and the caveats of a model file, and what it says of its columns."""
     loaded = load(model)
     g: Guarantee = loaded.guarantee_
     delta = g.verify()
@@ -346,6 +348,8 @@ def inspect(
                 "holds": holds,
                 "recomputed_delta": delta,
                 "guarantee": dataclasses.asdict(g),
+                "columns": [entry.to_dict() for entry in columns_of(loaded.released_)],
+                "target": target_of(loaded.released_).to_dict(),
                 "domain": loaded.domain_.to_dict(),
                 "sha256": fingerprint(model),
             }
@@ -354,6 +358,8 @@ def inspect(
         show(f"{type(loaded).__name__}, {len(loaded.domain_)} columns")
         print_released(loaded.forest_, g)
         print_guarantee(g)
+        show("\n".join(["Target", *in_lines([target_of(loaded.released_)])]))
+        show("\n".join(["Columns", *in_lines(columns_of(loaded.released_), _SHOWN)]))
         if verify and holds:
             show(f"The promise holds: delta recomputed {delta:.8g}, promised {g.delta:g}.", "green")
     if verify and not holds:

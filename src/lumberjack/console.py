@@ -26,7 +26,7 @@ from rich.text import Text
 from lumberjack import anatomy
 from lumberjack.files import open_to_write
 from lumberjack.guarantee import Guarantee, PrivacyLeakWarning
-from lumberjack.report import CONTROL
+from lumberjack.quoting import CONTROL
 from lumberjack.tree import Forest
 
 __all__ = [

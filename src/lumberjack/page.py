@@ -11,16 +11,21 @@ import numpy as np
 
 from lumberjack.anatomy import NOTHING
 from lumberjack.formula import by_hand
-from lumberjack.report import CONTROL, NOT_COVERED, Description, Part
+from lumberjack.legend import Entry, spread
+from lumberjack.quoting import CONTROL
+from lumberjack.report import NOT_COVERED, Description, Part
+from lumberjack.units import several
 
 __all__ = ["render"]
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1d2733; --soft: #53606f; --paper: #ffffff; --card: #f4f6f9;
-  --line: #c9d1db; --one: #0b5cad; --two: #b45309; --three: #6b7684; --bad: #a30d0d;
+  --line: #c9d1db; --one: #0b5cad; --two: #b45309; --three: #6b7684; --four: #1a7f5a;
+  --five: #8a3f8f; --six: #a3123f; --seven: #3f7d8c; --bad: #a30d0d;
   --bad-paper: #fdeceb; --good: #14602b; --good-paper: #e8f5ec; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6ebf1; --soft: #a9b4c2; --paper: #12171e;
-  --card: #1b222c; --line: #3a4553; --one: #6cb2ff; --two: #f0a860; --three: #8e9aa9; --bad: #ffaaa5;
+  --card: #1b222c; --line: #3a4553; --one: #6cb2ff; --two: #f0a860; --three: #8e9aa9; --four: #6fd3ab;
+  --five: #d59ad9; --six: #ff8fa8; --seven: #8fc7d6; --bad: #ffaaa5;
   --bad-paper: #3a1614; --good: #8edba6; --good-paper: #12301c; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink);
@@ -40,7 +45,11 @@ th, td { text-align: left; vertical-align: top; padding: 0.3rem 0.7rem 0.3rem 0;
   border-bottom: 1px solid var(--line); }
 th { font-weight: 600; }
 tbody th { font-weight: 500; width: 45%; }
-.columns tbody th, .bars tbody th { width: 38%; }
+.bars tbody th { width: 38%; }
+.columns { list-style: none; padding: 0; margin: 0; }
+.columns li { border-bottom: 1px solid var(--line); padding: 0.5rem 0; }
+.columns path { stroke: var(--one); stroke-width: 1.2; }
+.columns line { stroke: var(--line); }
 .bars td:last-child, .bars th:last-child { width: 4.5rem; text-align: right; }
 .bar { display: block; height: 0.8rem; margin-top: 0.35rem; background: var(--one);
   border-radius: 0.15rem; min-width: 1px; }
@@ -55,9 +64,10 @@ summary { cursor: pointer; padding: 0.3rem 0; }
 @media print { body { font-size: 10pt; } h2 { break-after: avoid; } }
 """
 
-_COLOURS = ("var(--one)", "var(--two)", "var(--three)")
+_COLOURS = tuple(f"var(--{name})" for name in ("one", "two", "three", "four", "five", "six", "seven"))
 _WIDTH = 360  # of pictures, in units that are about a pixel on a phone
-_SHOWN = 200  # characters of a list of categories that are shown at once
+_LETTER = 6.8  # about the width of one in a picture
+_RANKED, _OPEN = 20, 50  # importances, and columns, that are shown without asking
 
 
 def render(report: Description) -> str:
@@ -72,7 +82,7 @@ def render(report: Description) -> str:
         ("Noise against leaf sizes", _noise(report)),
         ("Which columns matter", _importance(report)),
         ("The released trees", _trees(report)),
-        ("The domain", _domain(report)),
+        ("The columns", _columns(report)),
         ("How to verify", _verify(report)),
     ]
     body = "\n".join(f"<section><h2>{title}</h2>\n{html}</section>" for title, html in sections)
@@ -206,16 +216,20 @@ def _importance(report: Description) -> str:
         "values alone: reading it costs no privacy, and noise limits it as it limits the model."
     )
     most = max((part.share for part in report.importance), default=0.0) or 1.0
-    rows = [
-        f'<tr><th scope="row">{escape(part.name)}</th><td><span class="bar" style="width:'
-        f'{100 * part.share / most:.1f}%"></span></td><td>{part.share:.1%}</td></tr>'
-        for part in report.importance
-    ]
     head = (
         '<tr><th scope="col">column</th><th scope="col">importance</th><th scope="col">share</th></tr>'
     )
-    table = f'<table class="bars"><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table>'
-    return _paragraphs([note]) + table
+
+    def table(parts: Sequence[Part]) -> str:
+        rows = "".join(
+            f'<tr><th scope="row">{escape(part.name)}</th><td><span class="bar" style="width:'
+            f'{100 * part.share / most:.1f}%"></span></td><td>{part.share:.1%}</td></tr>'
+            for part in parts
+        )
+        return f'<table class="bars"><thead>{head}</thead><tbody>{rows}</tbody></table>'
+
+    first, others = report.importance[:_RANKED], report.importance[_RANKED:]
+    return _paragraphs([note]) + table(first) + _folded(f"{len(others):,} more", table(others), others)
 
 
 def _trees(report: Description) -> str:
@@ -231,22 +245,64 @@ def _trees(report: Description) -> str:
     return _paragraphs([report.shape_in_words()]) + picture
 
 
-def _domain(report: Description) -> str:
-    html = _paragraphs(["What the columns may hold. This is public: it is in the model as it is."])
-    if report.domain.inferred:
-        html += _box("bad", "It was read off the data, and is not private.")
-    rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{_foldable(values)}</td></tr>'
-        for name, values in (*report.columns(), ("(target)", report.target))
+def _columns(report: Description) -> str:
+    html = _paragraphs(
+        [
+            "What columns and target may hold. All of it is in the model, and public with it: what is "
+            "declared was known without the data, and what is learned was released with noise.",
+            "A picture has a tick for each cut. About as many rows lie between two ticks as between two "
+            "others, so ticks are close where values are frequent; where there are none, cuts are "
+            "arbitrary. The scale is linear in the middle and logarithmic far from it.",
+        ]
     )
-    head = '<tr><th scope="col">column</th><th scope="col">values</th></tr>'
-    return f'{html}<table class="columns"><thead>{head}</thead><tbody>{rows}</tbody></table>'
+    if report.domain.inferred:
+        html += _box("bad", "The domain was read off the data, and is not private.")
+
+    def listed(entries: Sequence[Entry], first: int) -> str:
+        items = "".join(_entry(entry, f"c{first + i}") for i, entry in enumerate(entries))
+        return f'<ul class="columns">{items}</ul>'
+
+    html += listed([report.target], 0) + listed(report.columns[:_OPEN], 1)
+    others = report.columns[_OPEN:]
+    return html + _folded(f"{len(others):,} more columns", listed(others, 1 + _OPEN), others)
 
 
-def _foldable(text: str) -> str:
-    if len(text) <= _SHOWN:
-        return escape(text)
-    return f"<details><summary>{escape(text[:80])} …</summary>{escape(text)}</details>"
+def _entry(entry: Entry, number: str) -> str:
+    """A column or the target: what it is, a picture of its cuts, and its values."""
+    html = f"<strong>{escape(entry.name)}</strong>: {escape(entry.facts())}"
+    if entry.cuts:
+        html += _strip(entry, number)
+    values, short = ", ".join(entry.listed()), entry.short()
+    if values != short:
+        return f"<li>{html}<details><summary>{escape(short)}</summary>{escape(values)}</details></li>"
+    return f"<li>{html}{f'<div>{escape(short)}</div>' if short else ''}</li>"
+
+
+def _strip(entry: Entry, number: str) -> str:
+    """A tick for each cut, with the lowest, the middle and the highest in words."""
+    left, width = 2.0, _WIDTH - 4.0
+    x = left + width * spread(entry.cuts)
+    ticks = "".join(f"M{place:.1f} 3v14" for place in x.tolist())
+    ranks = sorted({0, len(x) // 2, len(x) - 1})
+    said = dict(zip(ranks, several([entry.cuts[i] for i in ranks], entry.is_date), strict=True))
+    room = [_LETTER * len(text) for text in said.values()]
+    drawing = f'<line x1="0" y1="10" x2="{_WIDTH}" y2="10"/><path d="{ticks}"/>'
+    drawing += _label(0, 31, said[0], "start")
+    if len(ranks) > 1:
+        drawing += _label(_WIDTH, 31, said[len(x) - 1], "end")
+    if len(ranks) == 3 and room[0] + 6 < x[ranks[1]] - room[1] / 2 < _WIDTH - room[1] - room[2] - 6:
+        drawing += _label(float(x[ranks[1]]), 31, said[ranks[1]])
+    title, text = f"Cuts of {entry.name}", f"{entry.facts()}: {entry.short()}"
+    return (
+        f'<svg role="img" aria-labelledby="{number}t {number}d" viewBox="0 0 {_WIDTH} 36">'
+        f'<title id="{number}t">{escape(title)}</title><desc id="{number}d">{escape(text)}</desc>'
+        f"{drawing}</svg>"
+    )
+
+
+def _folded(title: str, html: str, parts: Sequence[object]) -> str:
+    """HTML that shows when it is asked for, if there are any parts in it."""
+    return f"<details><summary>{escape(title)}</summary>{html}</details>" if parts else ""
 
 
 def _verify(report: Description) -> str:

@@ -4,7 +4,15 @@ import reprlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["bare", "bare_all", "quote", "quote_all", "reading"]
+__all__ = ["CONTROL", "bare", "bare_all", "one_line", "quote", "quote_all", "reading"]
+
+# A name in a stranger's file must not control a terminal or reverse the text around it: control
+# characters, line separators and characters that change the direction of writing are replaced.
+CONTROL = {
+    code: "\ufffd"
+    for code in (*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+    if chr(code) not in "\n\t"
+}
 
 _MOST = 80  # characters of one name
 _NAMES = 10
@@ -17,6 +25,11 @@ quote = _short.repr
 def bare(name: str) -> str:
     """A name without quotation marks, unless it is long or could steer a terminal."""
     return name if name.isprintable() and len(name) <= _MOST else quote(name)
+
+
+def one_line(text: str) -> str:
+    """Text for a terminal that adds no line which looks like one of ours."""
+    return text.translate({**CONTROL, ord("\n"): "\ufffd"})
 
 
 def quote_all(names: Iterable[object]) -> str:

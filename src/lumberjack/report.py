@@ -10,31 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from lumberjack.accounting import Choices, cutoffs_delta, spent
+from lumberjack.accounting import Choices, cutoffs_delta
 from lumberjack.anatomy import NOTHING, depths
 from lumberjack.domain import Domain
 from lumberjack.events import in_words
 from lumberjack.guarantee import Guarantee
-from lumberjack.kinds import Categorical, Cuts, Known, Numeric
+from lumberjack.legend import Entry, aligned, columns_of, in_lines, shares, target_of
+from lumberjack.quoting import one_line
 from lumberjack.released import Fitted, released_by
 from lumberjack.targets import Classes
 
 __all__ = [
-    "CONTROL",
     "NOT_COVERED",
     "Description",
     "Part",
     "Report",
     "describe",
 ]
-
-# A name in a stranger's file must not control a terminal or reverse the text around it: control
-# characters, line separators and characters that change the direction of writing are replaced.
-CONTROL = {
-    code: "\ufffd"
-    for code in (*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
-    if chr(code) not in "\n\t"
-}
 
 NOT_COVERED = (
     "Everything else computed from the same data: a scaler or encoder fitted before the forest, a "
@@ -73,8 +65,8 @@ class Description:
     recomputed : float
         Delta, recomputed from the guarantee alone.
     estimator : {"classifier", "regressor"}
-    target : str
-        Classes, or bounds, in words.
+    target : Entry
+    columns : tuple of Entry
     domain : Domain
     budget, failure : tuple of Part
         Where the budget went, and what delta consists of.
@@ -95,7 +87,8 @@ class Description:
     guarantee: Guarantee
     recomputed: float
     estimator: str
-    target: str
+    target: Entry
+    columns: tuple[Entry, ...]
     domain: Domain
     budget: tuple[Part, ...]
     failure: tuple[Part, ...]
@@ -182,12 +175,6 @@ class Description:
             f"Depth: {_spread(self.deepest)}."
         )
 
-    def columns(self) -> list[tuple[str, str]]:
-        """Name and values of each column of the domain."""
-        return [
-            (name, _describe(kind)) for name, kind in zip(self.domain, self.domain.known, strict=True)
-        ]
-
     def how_to_verify(self) -> list[tuple[str, str]]:
         """Ways to check the promise without trusting this report: what to do, and with what."""
         ways = [
@@ -210,7 +197,7 @@ class Description:
         lines += [f"{NOTHING} {self.guarantee.way_out}"] if self.learned_nothing else []
         lines += [f"Recomputed: delta = {self.recomputed:.8g}, the promise {verdict}."]
         lines += ["", "In words", *(f"  {line}" for line in self.in_words())]
-        lines += ["", "In numbers", *_aligned(self.in_numbers())]
+        lines += ["", "In numbers", *aligned(self.in_numbers())]
         lines += ["", "What it assumes", *(f"  - {line}" for line in self.guarantee.assumptions)]
         lines += ["", "What it does not cover", *(f"  - {line}" for line in NOT_COVERED)]
         lines += ["", "Where the budget went", *_bars(self.budget)]
@@ -218,14 +205,13 @@ class Description:
         lines += ["", "Noise and leaf sizes", f"  {self.noise_in_words()}"]
         lines += ["", "Importance of columns, from released values", *_bars(self.importance[:20])]
         lines += ["", "Trees", f"  {self.shape_in_words()}"]
-        lines += ["", f"Domain{' (INFERRED FROM THE DATA)' if self.domain.inferred else ''}"]
-        lines += _aligned([(name, _short(values)) for name, values in self.columns()])
-        lines += [f"  target: {_short(self.target)}"]
+        lines += ["", f"Columns{' (INFERRED FROM THE DATA)' if self.domain.inferred else ''}"]
+        lines += in_lines(self.columns)
+        lines += ["", "Target", *in_lines([self.target])]
         lines += ["", "How to verify"]
         for what, how in self.how_to_verify():
             lines += [f"  {what}", f"    {how}"]
-        one_line = {**CONTROL, ord("\n"): "\ufffd"}  # nor add lines that look like the report's own
-        return Report("\n".join(line.translate(one_line) for line in lines))
+        return Report("\n".join(map(one_line, lines)))
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain data."""
@@ -242,6 +228,8 @@ class Description:
             "leaves": list(self.leaves),
             "size_noise": self.size_noise,
             "learned_nothing": self.learned_nothing,
+            "columns": [entry.to_dict() for entry in self.columns],
+            "target": self.target.to_dict(),
             "domain": self.domain.to_dict(),
             "sha256": self.fingerprint,
         }
@@ -260,7 +248,8 @@ def describe(model: Fitted, fingerprint: str | None = None) -> Description:
         guarantee=g,
         recomputed=g.verify(),
         estimator=released.target.estimator,
-        target=released.target.words(),
+        target=target_of(released),
+        columns=columns_of(released),
         domain=released.domain,
         budget=_budget(g),
         failure=_failure(g),
@@ -277,22 +266,23 @@ def describe(model: Fitted, fingerprint: str | None = None) -> Description:
 def _budget(g: Guarantee) -> tuple[Part, ...]:
     """Shares of mu^2 ("joint", "zcdp") or of epsilon ("paper")."""
     leaves = "contents of the leaves" + (" and calibration" if g.guided_levels else "")
+    structure = "pruning of the trees" if g.guided_levels else "structure of the trees"
     if g.accounting == "paper" or len(g.events) == 1:
         share = 1.0 if g.structure_share is None else g.structure_share
         return Part("structure of the trees", share), Part(leaves, 1 - share)
-    parts = {
-        "threshold queries": "pruning of the trees" if g.guided_levels else "structure of the trees"
+    names = {
+        "categories": "categories of columns",
+        "classes": "classes",
+        "cuts": "cuts of numbers",
+        "scale": "place and scale of the target",
+        "structure": structure,
+        "splits": "choice of splits",
     }
-    parts |= {"choices": "choice of splits"}
-    prices: dict[str, float] = {}
-    for event in g.events:
-        name = parts.get(event.kind, leaves)
-        prices[name] = prices.get(name, 0.0) + spent(event)
-    # A file may claim zero or infinite noise: then there is nothing to divide.
-    whole = sum(prices.values())
-    if not 0 < whole < math.inf:
-        return tuple(Part(name, float(i == 0)) for i, name in enumerate(prices))
-    return tuple(Part(name, part / whole) for name, part in prices.items())
+    parts: dict[str, float] = {}
+    for use, share in shares(g).items():
+        name = names.get(use, leaves)
+        parts[name] = parts.get(name, 0.0) + share
+    return tuple(Part(name, share) for name, share in parts.items())
 
 
 def _failure(g: Guarantee) -> tuple[Part, ...]:
@@ -307,29 +297,6 @@ def _failure(g: Guarantee) -> tuple[Part, ...]:
     return (*parts, Part("not used", max(1 - noise - cut / g.delta, 0.0)))
 
 
-def _describe(kind: Known) -> str:
-    """The values of a column: what is public, and what was learned."""
-    if isinstance(kind, Categorical):
-        listed = ", ".join(map(str, kind.categories)) + (", or missing" if kind.missing else "")
-        return f"one of {len(kind.categories):,}{' (learned)' if kind.learned else ''}: {listed}"
-    grid = kind.grid if isinstance(kind, Cuts) else kind
-    what = "date" if grid.temporal else "number"
-    if grid.is_bounded:
-        what += f" from {_bound(grid.low, grid)} to {_bound(grid.high, grid)}"
-    if isinstance(kind, Numeric):
-        return what
-    edges = ", ".join(_bound(edge, grid) for edge in kind.edges)
-    return f"{what}, {_plural(len(kind.edges), 'cut')} (learned): {edges}"
-
-
-def _bound(value: float, kind: Numeric) -> str:
-    if not kind.temporal:
-        return f"{value:,.10g}"
-    if abs(value) > 2**53:  # no calendar reaches so far
-        return f"{value:g} seconds after 1970"
-    return str(np.datetime64(int(value), "s")).replace("T", " ") + " UTC"
-
-
 def _plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
@@ -338,14 +305,5 @@ def _spread(numbers: tuple[int, ...]) -> str:
     return f"{min(numbers):,} to {max(numbers):,}, median {float(np.median(numbers)):,.0f}"
 
 
-def _short(text: str, most: int = 100) -> str:
-    return text if len(text) <= most else f"{text[:most]} ..."
-
-
-def _aligned(rows: list[tuple[str, str]]) -> list[str]:
-    width = min(max((len(name) for name, _ in rows), default=0), 45)
-    return [f"  {name:<{width}}  {value}" for name, value in rows]
-
-
 def _bars(parts: tuple[Part, ...]) -> list[str]:
-    return _aligned([(p.name, f"{p.share:6.1%} {'#' * round(30 * min(p.share, 1))}") for p in parts])
+    return aligned([(p.name, f"{p.share:6.1%} {'#' * round(30 * min(p.share, 1))}") for p in parts])

@@ -152,10 +152,6 @@ class Classes:
         each = zip(self.labels.tolist(), values.tolist(), strict=True)
         return ", ".join(f"{label}: {count:.0f}" for label, count in each)
 
-    def words(self) -> str:
-        """What is predicted, for people."""
-        return "one of " + ", ".join(map(str, self.labels.tolist()))
-
     @property
     def uncalibrated(self) -> Floats:
         """Curves that leave probabilities unchanged."""
@@ -223,6 +219,11 @@ class Numbers:
         """The middle of the bounds, where the grid is 0."""
         return self.low + (self.high - self.low) / 2
 
+    @property
+    def scale(self) -> float:
+        """Of learned bounds: the quantile of the distances from the centre that they were made from."""
+        return (self.high - self.low) / 2 / _SCALES
+
     def add_up(self, order: Any, start: Any, count: Any, target: NDArray[np.int32]) -> Integers:
         """(rows, sum of targets) of each leaf, shape (n_leaves, 2); private until noise is added."""
         sums = np.zeros(len(start), dtype=np.int64)
@@ -276,10 +277,6 @@ class Numbers:
         """What one leaf holds, for people."""
         mean = self.decode(values[1:] / max(values[0], 1.0))[0]
         return f"mean {mean:.6g} of {values[0]:.0f} rows"
-
-    def words(self) -> str:
-        """What is predicted, for people."""
-        return f"number from {self.low:,.10g} to {self.high:,.10g}"
 
     @property
     def uncalibrated(self) -> Floats:

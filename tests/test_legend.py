@@ -1,0 +1,201 @@
+"""Entries of columns and targets: true to the model, its record, and their own units."""
+
+import datetime as dt
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lumberjack import Domain, LumberjackClassifier, LumberjackRegressor, load
+from lumberjack.legend import Entry, columns_of, in_lines, shares, spread, target_of
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng, n = np.random.default_rng(0), 5000
+    return pd.DataFrame(
+        {
+            "pay": np.exp(rng.normal(9, 2, n)),
+            "age": rng.uniform(0, 100, n),
+            "city": rng.choice(np.array(["Bonn", "Kiel", "Trier", None], object), n),
+            "ward": rng.choice(["A", "B"], n),
+            "since": pd.Timestamp("2001-01-01") + pd.to_timedelta(rng.integers(0, 9000, n), "D"),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def models(frame):
+    known = np.where(frame["pay"] > 8000, "much", "little")
+    domain = {"age": (0, 100), "ward": ["A", "B"], "city": Domain.categorical()}
+    return {
+        "classifier": LumberjackClassifier(4.0, n_estimators=3, domain=domain).fit(frame, known),
+        "regressor": LumberjackRegressor(4.0, n_estimators=3, domain=domain).fit(frame, frame["age"]),
+        "declared": LumberjackClassifier(
+            4.0, n_estimators=3, splits="random", domain={"ward": ["A", "B"], "age": (0, 100)},
+            classes=["much", "little"],
+        ).fit(frame[["ward", "age"]], known),
+    }  # fmt: skip
+
+
+def entries(model):
+    return {entry.name: entry for entry in columns_of(model.released_)}
+
+
+def test_origins_are_those_of_the_fit(models):
+    found = {name: (e.kind, e.origin, e.bounds) for name, e in entries(models["classifier"]).items()}
+    assert found == {
+        "pay": ("number", "learned", None),
+        "age": ("number", "learned", (0, 100)),
+        "city": ("category", "learned", None),
+        "ward": ("category", "declared", None),
+        "since": ("date", "learned", None),
+    }
+    assert [target_of(m.released_).origin for m in models.values()] == ["learned", "learned", "declared"]
+    assert {e.origin for e in entries(models["declared"]).values()} == {"declared"}
+
+
+def test_a_column_that_another_model_learned_is_declared(models, frame):
+    """Its price is in the record of the other model."""
+    domain = models["classifier"].domain_
+    again = LumberjackClassifier(4.0, n_estimators=2, domain=domain).fit(frame, frame["pay"] > 8000)
+    assert {e.origin for e in entries(again).values()} == {"declared"}
+    assert {e.share for e in entries(again).values()} == {0.0}
+    assert again.guarantee_.numbers_learned == again.guarantee_.categories_learned == 0
+    assert again.domain_ == domain
+
+
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+def test_shares_of_columns_and_target_add_up_to_what_the_record_prices(models, kind):
+    model = models[kind]
+    g, found = model.guarantee_, entries(model)
+    price = {}
+    for e in g.events:  # mu^2 of each event
+        if e.kind == "choices":
+            price[e.use] = price.get(e.use, 0) + e.count * (e.exponent * e.score_range / 2) ** 2
+        else:
+            price[e.use] = price.get(e.use, 0) + e.count * (getattr(e, "reach", 1) / e.noise) ** 2
+    whole = sum(price.values())
+    numbers = [e.share for e in found.values() if e.is_cut]
+    assert numbers == pytest.approx([price["cuts"] / whole / 3] * 3)
+    assert found["city"].share == pytest.approx(price["categories"] / whole)
+    assert found["ward"].share == 0
+    use = "classes" if kind == "classifier" else "scale"
+    assert target_of(model.released_).share == pytest.approx(price[use] / whole)
+    assert shares(g) == pytest.approx({use: part / whole for use, part in price.items()})
+
+
+def test_cuts_are_where_codes_change(models):
+    for name in ("pay", "age"):
+        cuts = np.array(entries(models["classifier"])[name].cuts)
+        below = np.nextafter(cuts.astype(np.float32), np.float32(-np.inf)).astype(float)
+        domain = Domain({name: models["classifier"].domain_[name]})
+        expected = np.concatenate([np.arange(len(cuts)), np.arange(1, len(cuts) + 1)])
+        codes = domain.encode(pd.DataFrame({name: np.concatenate([below, cuts])}))[:, 0]
+        assert codes.tolist() == expected.tolist()
+
+
+def test_the_target_has_place_and_scale(models):
+    entry, target = target_of(models["regressor"].released_), models["regressor"].targets_
+    place, scale = entry.scale
+    assert entry.bounds == (target.low, target.high)
+    # Bounds are two scales around the place; truth: a median of 50 and a 90 % quantile of 45.
+    assert (place - 2 * scale, place + 2 * scale) == pytest.approx(entry.bounds)
+    assert place == pytest.approx(50, abs=15)
+    assert scale == pytest.approx(45, abs=15)
+    assert entry.facts().startswith(
+        f"number from {target.low:.3g} to {target.high:.3g}, place {place:.3g}"
+    )
+
+
+def test_words():
+    year = dt.datetime(2001, 3, 4, tzinfo=dt.UTC).timestamp()
+    said = Entry("a", "date", "learned", 0.0125, (year, year + 86_400)).in_words()
+    assert said == "date, 2 cuts, learned (1.2% of the budget): 2001-03-04, 2001-03-05"
+    many = Entry(
+        "a", "number", "learned", 0.5, tuple(range(0, 310_000_000, 10_000_000)), bounds=(0, 1e9)
+    )
+    assert many.in_words() == (
+        "number from 0 to 1000000000, 31 cuts, learned (50.0% of the budget): "
+        "0 … 50000000 … 100000000 … 150000000 … 200000000 … 250000000 … 300000000"
+    )
+    listed = Entry(
+        "a", "category", "declared", values=tuple(f"city {i:02}" for i in range(60)), missing=True
+    )
+    assert listed.in_words() == (
+        "one of 60 categories or missing, declared: "
+        + ", ".join(f"city {i:02}" for i in range(11))
+        + " and 49 more"
+    )
+    assert (
+        Entry("a", "number", "declared", bounds=(0.5, 2)).in_words() == "number from 0.5 to 2, declared"
+    )
+    assert Entry("a", "number", "learned", bounds=(0, 1), inferred=True).facts() == (
+        "number from 0 to 1 (read off the data), learned"
+    )
+    assert len(Entry("a", "category", "declared", values=("x" * 10_000,)).in_words()) < 130
+
+
+def test_plain_data_is_json_with_dates_and_infinities(models):
+    far = Entry("a", "number", "learned", 0.1, (-math.inf, 0.5, math.inf)).to_dict()
+    assert far["cuts"] == ["-inf", 0.5, "inf"]
+    since = entries(models["classifier"])["since"].to_dict()
+    parsed = [dt.datetime.fromisoformat(text) for text in since["cuts"]]
+    assert parsed == sorted(parsed)
+    assert {2001, 2020} <= {moment.year for moment in parsed}
+    for model in models.values():
+        listed = [e.to_dict() for e in (*columns_of(model.released_), target_of(model.released_))]
+        assert json.loads(json.dumps(listed, allow_nan=False)) == listed
+
+
+def test_a_file_says_the_same_of_its_columns(models, tmp_path):
+    for name, model in models.items():
+        model.save(tmp_path / name)
+        again = load(tmp_path / name)
+        assert columns_of(again.released_) == columns_of(model.released_)
+        assert target_of(again.released_) == target_of(model.released_)
+
+
+def test_lines_of_many_columns():
+    columns = [Entry(f"c{i}", "number", "declared", bounds=(0, 1)) for i in range(1000)]
+    assert len(in_lines(columns)) == 1000
+    lines = in_lines(columns, 50)
+    assert len(lines) == 51
+    assert lines[-1] == "  ... and 950 more"
+    assert in_lines([Entry("a\nb\x1b", "number", "declared")]) == ["  a\ufffdb\ufffd  number, declared"]
+
+
+# Where cuts are drawn
+
+
+def test_places_by_hand():
+    """Quartiles 2 and 4: in units of 1, the distances from the median are -2 to 2."""
+    expected = (np.arcsinh([-2, -1, 0, 1, 2]) / np.arcsinh(2) + 1) / 2
+    np.testing.assert_allclose(spread([1.0, 2.0, 3.0, 4.0, 5.0]), expected)
+    assert spread([7.0]).tolist() == [0.5]
+    assert spread([7.0, 9.0]).tolist() == [0, 1]
+
+
+def test_wild_cuts_leave_room_for_the_others():
+    usual = np.linspace(10, 20, 17)
+    wild = [-math.inf, -1e38, -1e9, *usual, 1e30, 3e38, math.inf]
+    places = spread(wild)
+    assert places[0] == places[1] == places[2] == 0
+    assert places[-1] == places[-2] == places[-3] == 1
+    assert 0.2 < places[3] < 0.45 < 0.55 < places[-4] < 0.8
+
+
+def test_places_keep_the_order_and_the_frame():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        bits = np.unique(rng.integers(0, 2**32, rng.integers(1, 40), dtype=np.uint32))
+        values = bits.view(np.float32)
+        values = np.sort(values[~np.isnan(values)]).astype(float)
+        if len(values) == 0:
+            continue
+        places = spread(values)
+        assert (np.diff(places) >= 0).all()
+        assert (places >= 0).all()
+        assert (places <= 1).all()
