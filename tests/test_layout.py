@@ -28,8 +28,8 @@ ORDER = """
     base forest
     heavy_hitters
     datasets scores export_onnx export plots page
-    tables template console
-    cli_tables cli
+    tables reading template console
+    cli_domain cli_train cli_tables cli
 """
 LAYERS = [line.split() for line in ORDER.strip().splitlines()]
 MODULES = [name for layer in LAYERS for name in layer]

@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow as pa
 
 from lumberjack import Domain, tables
+from lumberjack.reading import Source
 
 
 def test_csv_and_parquet_and_frames_are_encoded_alike(tmp_path, monkeypatch):
@@ -53,7 +54,7 @@ def test_csv_and_parquet_and_frames_are_encoded_alike(tmp_path, monkeypatch):
             tables.Table(tmp_path / "t.parquet"),
         ):
             seen = []
-            found, extra = tables.read(table, domain, {}, seen.append)
+            found, extra = Source(table, domain).read({}, seen.append)
             np.testing.assert_array_equal(found.codes, expected)
             assert extra == {}
             assert seen == sorted(seen)
@@ -68,7 +69,7 @@ def test_blank_lines_need_no_room(tmp_path):
     (tmp_path / "t.csv").write_text(f"{head}\n" + f"{row}\n" * 9 + "\n" * 1_000_000 + f"{row}\n")
     tracemalloc.start()
     try:
-        found, _ = tables.read(tables.Table(tmp_path / "t.csv"), domain, {})
+        found, _ = Source(tables.Table(tmp_path / "t.csv"), domain).read({})
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -88,11 +89,9 @@ def test_text_of_a_csv_file_is_never_all_in_memory(tmp_path, monkeypatch):
     before, held = pa.total_allocated_bytes(), []
     tracemalloc.start()
     try:
-        found, _ = tables.read(
-            tables.Table(tmp_path / "t.csv"),
-            Domain({"x": (0, 1), "s": ["left", "right"]}),
-            {},
-            lambda _: held.append(pa.total_allocated_bytes() - before),
+        domain = Domain({"x": (0, 1), "s": ["left", "right"]})
+        found, _ = Source(tables.Table(tmp_path / "t.csv"), domain).read(
+            {}, lambda _: held.append(pa.total_allocated_bytes() - before)
         )
         peak = tracemalloc.get_traced_memory()[1]
     finally:

@@ -1,6 +1,7 @@
 """The command line: each command reads its options, calls the library, and shows what came out.
 
-Here are the commands that need no table; ``cli_tables`` has the others. Exit codes: see ``options``.
+Here are the commands that need no table; ``cli_domain``, ``cli_train`` and ``cli_tables`` have the
+others. Exit codes: see ``options``.
 """
 
 import codecs
@@ -17,7 +18,7 @@ from typing import Annotated, Any, BinaryIO, Literal
 
 import typer
 
-from lumberjack import cli_tables, datasets, tables
+from lumberjack import cli_domain, cli_tables, cli_train, datasets, tables
 from lumberjack.console import (
     NOT_HELD,
     bar,
@@ -62,7 +63,7 @@ from lumberjack.page import render
 from lumberjack.planning import plan
 from lumberjack.report import describe
 
-__all__ = ["app", "cli_tables", "main"]
+__all__ = ["app", "cli_domain", "cli_tables", "cli_train", "main"]
 
 _LINE = 2**19  # bytes in a line of paths; what is longer is no text file
 _SHOWN = 50  # columns that ``inspect`` shows in words; --json has all

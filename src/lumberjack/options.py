@@ -52,3 +52,12 @@ Locate = Annotated[
 Force = Annotated[bool, typer.Option("--force", "-f", help="Replace a file that exists already.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Target = Annotated[str, typer.Option(help="The column to predict.")]
+DomainFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--domain", help="The domain file; see lumberjack domain.", exists=True, dir_okay=False
+    ),
+]
+Skip = Annotated[
+    list[str] | None, typer.Option("--skip", help="A column to leave out. May be repeated.")
+]

@@ -1,17 +1,15 @@
-"""Tables in files, chunk by chunk: CSV and Parquet to codes, with the memory of one chunk.
+"""Tables in files, chunk by chunk: CSV and Parquet, with the memory of one chunk.
 
-In: a path and which columns are wanted. Out: chunks of plain arrays, and from them an ``Encoded`` table.
-Needs pyarrow (extra ``cli``). Errors go to the data holder: they name columns and kinds of problems, and
-no value; a line only when ``locate`` asks for it.
+In: a path and which columns are wanted. Out: names, types, and chunks of plain arrays (``reading``
+encodes them). Needs pyarrow (extra ``cli``). Errors go to the data holder: they name columns and kinds
+of problems, and no value; a line only when ``locate`` asks for it.
 """
 
 import csv
-import datetime as dt
 import io
-import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,28 +22,14 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lumberjack.domain import Domain, Encoded
-from lumberjack.inputs import NULLS, read_people
-from lumberjack.kinds import Category, Codes, Known, Number
+from lumberjack.inputs import NULLS
 from lumberjack.quoting import quote, quote_all
-from lumberjack.values import Column
 
-__all__ = [
-    "Matcher",
-    "Table",
-    "Values",
-    "encode",
-    "label_reader",
-    "number_reader",
-    "parse_label",
-    "person_reader",
-    "read",
-    "settle_labels",
-    "split",
-]
+__all__ = ["Chunk", "Numbers", "Progress", "Table", "Values", "is_null"]
 
 _BLOCK = 2**19  # bytes of text in a chunk; Arrow reads up to 32 of them ahead
 _ROWS = 2**16  # rows in a chunk of Parquet
+_DELIMITERS = ";\t|,"  # what often separates fields
 
 Numbers = NDArray[np.float64]
 Progress = Callable[[float], None]
@@ -64,7 +48,6 @@ class Values:
 
 
 Chunk = dict[str, Numbers | Values]
-Reader = Callable[[Values], NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -129,15 +112,46 @@ class Table:
         """The Arrow type of a column's values; text in a CSV file."""
         return _plain(self._parquet().schema_arrow.field(name).type) if self.is_parquet else pa.string()
 
+    def read_types(self, names: Sequence[str], progress: Progress | None = None) -> dict[str, str]:
+        """What columns hold: by the schema of a Parquet file, or by all rows of a CSV file.
+
+        In a CSV file a column holds numbers if all of it can be read so, or else booleans, or else text.
+        """
+        if self.is_parquet:
+            return {name: kind for name, kind in self.types().items() if name in names}
+        self.check_columns(names)
+        possible = {name: dict(_TESTS) for name in names}
+        if not names:  # which Arrow would take for all of them
+            return {}
+        for batch in self._csv_batches(list(names), [], progress or (lambda _: None)):
+            for name, column in zip(names, batch.columns, strict=True):
+                present = column.filter(pc.invert(pc.is_in(column, pa.array(NULLS))))
+                possible[name] = {k: test for k, test in possible[name].items() if test(present)}
+            if not any(possible.values()):
+                break
+        return {name: next(iter(kinds), "text") for name, kinds in possible.items()}
+
+    def without_rows(self, names: Sequence[str]) -> pa.Table:
+        """The schema of some columns of a Parquet file, as a table."""
+        return self._parquet().schema_arrow.empty_table().select(list(names))
+
     def check_columns(self, wanted: Sequence[str]) -> None:
         """Refuse a file that lacks columns."""
         names = self.names()
         missing = [name for name in wanted if name not in names]
         if missing:
-            hint = ""
-            if len(names) == 1 and not self.is_parquet:
-                hint = f"; it has one column only: is {self.delimiter!r} the right --delimiter?"
+            hint = f"; {self.hint}" if self.hint else ""
             raise ValueError(f"{self.path} has no column {quote_all(missing)}{hint}")
+
+    @property
+    def hint(self) -> str:
+        """What may be wrong with a CSV file of one column; empty if there is nothing to say."""
+        names = self.names()
+        if len(names) > 1 or self.is_parquet:
+            return ""
+        found = [mark for mark in _DELIMITERS if mark in names[0]]
+        other = f" {found[0]!r} occurs in its name" if found else ""
+        return f"it has one column only: is {self.delimiter!r} the right --delimiter?{other}"
 
     def chunks(
         self, numbers: Sequence[str], values: Sequence[str], progress: Progress | None = None
@@ -284,8 +298,29 @@ def _is_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:
-        return text.strip() in NULLS
+        return is_null(text)
     return True
+
+
+def is_null(text: str) -> bool:
+    """Whether a text file spells a missing value so."""
+    return text.strip() in NULLS
+
+
+def _are_numbers(column: Any) -> bool:
+    try:  # as the reader of CSV does it
+        pc.cast(pc.ascii_trim(column, " \t"), pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _are_booleans(column: Any) -> bool:
+    spelt = pc.utf8_lower(pc.utf8_trim_whitespace(column))
+    return pc.all(pc.is_in(spelt, pa.array(["true", "false"])), min_count=0).as_py() is True
+
+
+_TESTS = {"numeric": _are_numbers, "boolean": _are_booleans}  # in this order
 
 
 def _kind_of(kind: Any) -> str:
@@ -305,183 +340,3 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
         return _plain(kind.value_type)
     return pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else kind
-
-
-def parse_label(text: str) -> Category:
-    """A label as it was meant: a whole number, a number, true or false, or text."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return {"true": True, "false": False}.get(text.lower(), text)
-
-
-class Matcher:
-    """Finds the category that a cell means: text in a file may stand for a number or a boolean."""
-
-    def __init__(self, categories: Sequence[Category], *, text: bool) -> None:
-        self.known = {category: category for category in categories}
-        self.text = text  # a text file: missing values have spellings, too
-
-    def __call__(self, value: Any) -> Any:
-        """The category, None for a missing value, or the value itself when it is no category."""
-        if value in self.known:
-            return self.known[value]
-        if isinstance(value, str):
-            if self.text and value.strip() in NULLS:
-                return None
-            meant = parse_label(value.strip())
-            if meant in self.known:
-                return self.known[meant]
-        return value
-
-
-def _moment(value: Any) -> dt.date | None:
-    if value is None or (isinstance(value, str) and value.strip() in NULLS):
-        return None
-    return dt.datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
-
-
-def encode(chunk: Chunk, domain: Domain, table: Table) -> Codes:
-    """Codes of one chunk, shape (n_rows, n_columns): each distinct value is looked up once."""
-    codes = np.empty((_rows(chunk[domain.names[0]]), len(domain)), dtype=np.uint32)
-    for j, (name, kind) in enumerate(zip(domain, domain.known, strict=True)):
-        column = chunk[name]
-        if isinstance(column, Values):
-            codes[:, j] = _encode_values(name, kind, column, table)[column.place]
-        else:
-            kind.encode(name, Column(column), codes[:, j])
-    return codes
-
-
-def _rows(column: Numbers | Values) -> int:
-    return len(column.place if isinstance(column, Values) else column)
-
-
-def _encode_values(name: str, kind: Known, column: Values, table: Table) -> Codes:
-    distinct = np.empty(len(column.distinct), dtype=object)
-    codes = np.empty(len(distinct), dtype=np.uint32)
-    if isinstance(kind, Number):
-        try:
-            distinct[:] = [_moment(value) for value in column.distinct]
-            kind.encode(name, Column(distinct), codes)
-        except (TypeError, ValueError):
-            problem = "must hold dates like 2026-01-31 or 2026-01-31T12:00:00"
-            raise ValueError(f"{table.path}: column {quote(name)} {problem}") from None
-        return codes
-    match = Matcher(kind.categories, text=not table.is_parquet)
-    distinct[:] = [match(value) for value in column.distinct]
-    kind.encode(name, Column(distinct), codes)
-    return codes
-
-
-def split(domain: Domain) -> tuple[list[str], list[str]]:
-    """Columns of a domain to read as numbers, and those to read as values."""
-    plain = {n for n in domain if isinstance(kind := domain[n], Number) and not kind.temporal}
-    return [n for n in domain if n in plain], [n for n in domain if n not in plain]
-
-
-def read(
-    table: Table,
-    domain: Domain,
-    extra: Mapping[str, Reader],
-    progress: Progress | None = None,
-) -> tuple[Encoded, dict[str, NDArray[Any]]]:
-    """A whole file, encoded; ``extra`` columns go through a function, chunk by chunk.
-
-    Memory: the result, an eighth of it, and one chunk.
-    """
-    numbers, values = split(domain)
-    n = 0
-    codes = np.empty((0, len(domain)), dtype=np.uint32)
-    others: dict[str, NDArray[Any]] = {}
-    for chunk in table.chunks(numbers, [*values, *extra], progress):
-        piece = encode(chunk, domain, table)
-        _put(codes, n, piece)
-        for name, convert in extra.items():
-            part = convert(chunk[name])  # type: ignore[arg-type]
-            _put(others.setdefault(name, np.empty(0, dtype=part.dtype)), n, part)
-        n += len(piece)
-    if not n:
-        raise ValueError(f"{table.path} has no rows")
-    for array in (codes, *others.values()):
-        _resize(array, n)
-    return Encoded(domain, codes), others
-
-
-def _put(array: NDArray[Any], n: int, part: NDArray[Any]) -> None:
-    """Write after the first n rows, growing the array if needed, but without copying large arrays."""
-    end = n + len(part)
-    if end > len(array):
-        _resize(array, end + end // 8)
-    array[n:end] = part
-
-
-def _resize(array: NDArray[Any], n: int) -> None:
-    array.resize((n, *array.shape[1:]), refcheck=False)
-
-
-def label_reader(target: str, known: list[Any] | None, table: Table) -> Reader:
-    """Reads labels: each becomes a known one, or stays unchanged for ``settle_labels``."""
-    match = Matcher(known or [], text=not table.is_parquet)
-
-    def convert(column: Values) -> NDArray[Any]:
-        meant = np.empty(len(column.distinct), dtype=object)
-        meant[:] = [match(value) for value in column.distinct]
-        used = [meant[i] for i in np.unique(column.place).tolist()]
-        if any(label is None for label in used):
-            raise ValueError(f"the target {quote(target)} has missing values; leave those rows out")
-        if known is not None and any(label not in match.known for label in used):
-            raise ValueError(f"the target {quote(target)} has a label that is not among the classes")
-        return np.asarray(meant[column.place])
-
-    return convert
-
-
-def settle_labels(labels: NDArray[Any]) -> NDArray[Any]:
-    """Labels that nobody declared: numbers or booleans if all of them look so, text otherwise."""
-    listed = labels.tolist()
-    meant = {label: parse_label(label) if isinstance(label, str) else label for label in set(listed)}
-    if any(isinstance(label, str) for label in meant.values()):
-        meant = {label: str(label) for label in meant}
-    return np.array([meant[label] for label in listed])
-
-
-def number_reader(target: str) -> Reader:
-    """Reads a target as numbers."""
-
-    def convert(column: Values) -> NDArray[Any]:
-        used = np.zeros(len(column.distinct))
-        for i in np.unique(column.place).tolist():
-            try:
-                used[i] = float(column.distinct[i])
-            except (TypeError, ValueError):
-                used[i] = math.nan
-            if not math.isfinite(used[i]):
-                raise ValueError(
-                    f"the target {quote(target)} must hold numbers, and none may be missing"
-                )
-        return np.asarray(used[column.place])
-
-    return convert
-
-
-def person_reader(name: str) -> Reader:
-    """Reads ids as numbers: one for each person, in the order of appearance.
-
-    A spelling of "missing" is never an id: it would merge all persons without an id into one.
-    """
-    seen: dict[Any, int] = {}
-
-    def convert(column: Values) -> NDArray[Any]:
-        number, used = np.zeros(len(column.distinct), dtype=np.int64), np.unique(column.place)
-        try:
-            people = read_people([column.distinct[i] for i in used.tolist()])
-        except ValueError:
-            problem = "has missing values, or values that are no ids; leave those rows out"
-            raise ValueError(f"the column of persons, {quote(name)}, {problem}") from None
-        number[used] = [seen.setdefault(person, len(seen)) for person in people]
-        return number[column.place]
-
-    return convert

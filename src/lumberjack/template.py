@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from lumberjack.domain import Domain, mark, read_off
-from lumberjack.inputs import NULLS
 from lumberjack.kinds import Categorical, Kind
-from lumberjack.tables import Progress, Table, parse_label
+from lumberjack.reading import parse_label, speller
+from lumberjack.tables import Progress, Table, Values
 
 __all__ = ["ask_column", "infer", "parse_bounds", "parse_labels", "template", "to_fill_in"]
 
@@ -91,16 +91,15 @@ def ask_column(name: str, kind: str, prompt: Prompt, complain: Callable[[str], N
 
 def infer(table: Table, names: list[str], target: str | None, progress: Progress) -> Domain:
     """Ranges and categories of the data; a target with few values is a set of classes."""
+    types = table.read_types(names)
+    meanings = {name: speller(table, types[name]) for name in names}
     listed: dict[str, list[Any]] = {name: [] for name in names}
     for chunk in table.chunks([], names, progress):
-        for name in names:
-            listed[name] += chunk[name].listed()  # type: ignore[union-attr]
+        for name, meaning in meanings.items():
+            column: Any = chunk[name]
+            listed[name] += Values(list(map(meaning, column.distinct)), column.place).listed()
     columns: dict[str, Kind] = {}
     for name, items in listed.items():
-        if not table.is_parquet:  # all text: numbers where all are
-            items = [None if v is None or v.strip() in NULLS else v for v in items]
-            parsed = [None if v is None else parse_label(v) for v in items]
-            items = items if any(isinstance(v, str) for v in parsed) else parsed
         distinct = {v for v in items if v is not None}
         if name == target and len(distinct) <= 20:
             columns[name] = Domain.categorical(sorted(distinct, key=lambda v: (isinstance(v, str), v)))

@@ -65,6 +65,7 @@ def commands(work, data, out, rng):
     """Each command that reads tables, in turn."""
     train = ["train", data, "--target", "back", "--domain", work.path("domain.json"), "--epsilon", "4"]
     train += ["--trees", "2", "--depth", "5", "-o", out]
+    undeclared = [word for word in train if word not in ("--domain", work.path("domain.json"))]
     model = work.path("model.lumberjack")
     locate = rng.choice([[], ["--locate"]]) if data.endswith(".csv") else []
     ending = rng.choice([".csv", ".parquet"])
@@ -73,6 +74,8 @@ def commands(work, data, out, rng):
             [*train, *locate],
             [*train, "--person", "who", "--rows-per-person", "2"],
             [*train, "--bounds", "0:1"],
+            [*undeclared, *locate],
+            [*undeclared, "--task", "regression"],
             ["predict", model, data, "--proba", "--keep", "who", "-o", out + ending, *locate],
             ["predict", model, data, "--keep", "back", "-o", out + ending],
             ["evaluate", model, data, "--target", "back", *locate],
