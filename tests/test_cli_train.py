@@ -20,6 +20,7 @@ from lumberjack import (
     load,
     tables,
 )
+from lumberjack.checking import EYES_ONLY
 from lumberjack.io import pack
 from lumberjack.kinds import Categorical, Cuts
 
@@ -211,3 +212,51 @@ def test_rows_of_unknown_labels_are_left_out_of_scores(run):
     code, _, err = run("evaluate model rare.csv --target income")
     assert code == 2
     assert "has no label that the model knows" in err
+
+
+# What is outside a domain
+
+
+@pytest.mark.parametrize("data", ["t.csv", "t.parquet"])
+def test_a_domain_is_checked_against_a_file(run, monkeypatch, data):
+    monkeypatch.setattr(tables, "_BLOCK", 4096)
+    monkeypatch.setattr(tables, "_ROWS", 777)
+    Domain({"hours": (0, 10), "city": ["Bonn", "Kiel"], "code": [3, 7, 11]}).to_json("d.json")
+    code, out, _ = run(f"domain --check {data} --domain d.json")
+    assert code == 0
+    frame = people()
+    hours, city = frame["hours"], frame["city"]
+    outside = {"hours": (hours > 10).mean(), "city": (~city.isin(["Bonn", "Kiel", None])).mean()}
+    missing = {"hours": hours.isna().mean(), "city": city.isna().mean(), "code": 0}
+    first, _, *rows = out.splitlines()
+    assert first == EYES_ONLY
+    expected = [[n, f"{outside.get(n, 0):.1%}", f"{missing[n]:.1%}"] for n in missing]
+    assert [row.replace(" %", "%").split() for row in rows] == expected
+    assert "Zqx" not in out
+
+
+@pytest.mark.parametrize("data", ["t.csv", "t.parquet"])
+def test_training_says_what_was_outside_and_keeps_it_to_itself(run, data):
+    Domain({"hours": (0, 10), "city": ["Bonn", "Kiel"], "wage": (0, 7)}).to_json("d.json")
+    line = f"train {data} --target wage --domain d.json --epsilon 2 --trees 2 -o model --force"
+    _, out, err = run(line)
+    frame = people()
+    (said,) = (text for text in err.splitlines() if text.startswith(EYES_ONLY))
+    for name, high in (("hours", 10), ("wage", 7)):
+        assert f"'{name}' {(frame[name] > high).mean():.1%}".replace("%", " %") in said
+    assert "%" not in out
+    with open("model", "rb") as file:
+        model = file.read()
+    for more in ("--quiet", "--json"):
+        assert EYES_ONLY not in run(f"{line} {more}")[2]
+    with open("model", "rb") as file:
+        assert file.read() == model
+    assert run(f"{line} --quiet")[2].count("Warning") == run(f"{line} --quiet")[2].count("\n")
+    assert EYES_ONLY not in run("report model")[1] + run("inspect model")[1]
+
+
+def test_a_check_needs_a_domain(run):
+    for line in ("domain --check t.csv", "domain t.csv", "domain t.csv -o d --domain none.json"):
+        code, _, err = run(line)
+        assert code == 2
+        assert "--domain" in err

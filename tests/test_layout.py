@@ -18,7 +18,7 @@ ORDER = """
     quoting units files options progress kernels
     accounting noise
     events guarantee planning formula composition
-    values kinds domain structure
+    values kinds checking domain structure
     paths columns search thinning inputs
     growing guided
     tree anatomy voting targets

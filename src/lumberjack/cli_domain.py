@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
-from lumberjack.console import bar, say, to_json, write
+from lumberjack.console import bar, say, show, to_json, write
 from lumberjack.domain import Domain
 from lumberjack.files import check_target
-from lumberjack.options import DataFile, Delimiter, Force, Skip, app
+from lumberjack.options import DataFile, Delimiter, DomainFile, Force, Locate, Skip, app
 from lumberjack.quoting import quote_all
+from lumberjack.reading import Source
 from lumberjack.tables import Table
 from lumberjack.template import ask_column, infer, parse_bounds, parse_labels, template, to_fill_in
 
@@ -20,7 +21,9 @@ __all__ = ["domain_command"]
 @app.command("domain")
 def domain_command(
     data: DataFile,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The domain file to write (.json).")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The domain file to write (.json).")
+    ] = None,
     target: Annotated[str | None, typer.Option(help="The column that will be predicted.")] = None,
     ranges: Annotated[
         list[str] | None,
@@ -37,7 +40,13 @@ def domain_command(
     from_data: Annotated[
         bool, typer.Option("--from-data", help="Read it off the data. NOT private; the file is marked.")
     ] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Print how well the file fits a --domain. For your eyes only."),
+    ] = False,
+    domain: DomainFile = None,
     delimiter: Delimiter = ",",
+    locate: Locate = False,
     force: Force = False,
 ) -> None:
     """Write a domain file from the names and types of a file's columns.
@@ -46,9 +55,15 @@ def domain_command(
     or from common sense. It becomes public with the model. Only the file's schema is read, no row,
     unless --from-data says so. Include the column to predict: its categories are the classes, its
     range the bounds of a regression. What stays open is null in the file and can be filled in by hand.
+    With --check and --domain, nothing is written: all rows are read and compared with the domain.
     """
+    table = Table(data, delimiter, locate)
+    if check:
+        _check(table, domain)
+        return
+    if output is None or domain is not None:
+        raise ValueError("say which file to write, with -o; or give --domain and --check")
     check_target(output, force)
-    table = Table(data, delimiter)
     types = {name: kind for name, kind in table.types().items() if name not in (skip or [])}
     table.check_columns([*(skip or []), *([target] if target else [])])
     given = {name: parse_bounds(text) for name, text in _pairs(ranges, "--range", table)}
@@ -77,6 +92,15 @@ def domain_command(
     open_columns = to_fill_in(found)
     if open_columns:
         say("Still to be filled in: " + quote_all(open_columns), "yellow")
+
+
+def _check(table: Table, domain: Path | None) -> None:
+    """Print shares of values outside a domain."""
+    if domain is None:
+        raise ValueError("--check needs a file to compare with: --domain")
+    source = Source(table, Domain.from_json(domain))
+    with bar("Reading") as done:
+        show(str(source.check(done)))
 
 
 def _prompt(text: str, default: str | None) -> str:

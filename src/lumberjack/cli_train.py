@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import typer
 
+from lumberjack.checking import EYES_ONLY, Check
 from lumberjack.console import (
     bar,
     print_guarantee,
@@ -37,6 +38,7 @@ from lumberjack.options import (
     Force,
     Json,
     Locate,
+    Quiet,
     RowsPerPerson,
     Share,
     Skip,
@@ -49,6 +51,7 @@ from lumberjack.quoting import quote, quote_all
 from lumberjack.reading import Source, as_read, label_reader, number_reader, person_reader
 from lumberjack.tables import Table
 from lumberjack.template import parse_bounds, parse_labels
+from lumberjack.values import Column
 
 __all__ = ["train"]
 
@@ -123,6 +126,7 @@ def train(
     delimiter: Delimiter = ",",
     locate: Locate = False,
     force: Force = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Train a private forest and write it to a model file.
@@ -169,8 +173,9 @@ def train(
         readers[target] = label_reader(source, target, aim.labels)
     if person is not None:
         readers[person] = person_reader(person)
+    check = Check()
     with bar("Reading") as done:
-        X, extra = source.read(readers, done)
+        X, extra = source.read(readers, done, check)
     fitted = model(aim)
     with remarks():
         y = np.array(extra[target].tolist())  # of one type
@@ -183,8 +188,13 @@ def train(
         }
         print_json({"model": str(output), **found})
         return
-    _say_kinds(source.domain, features)
-    say(f"Wrote {output}.")
+    if not quiet:
+        if aim.bounds is not None:
+            check.add(target, Numeric(*aim.bounds), Column(extra[target]))
+        _say_kinds(source.domain, features)
+        if check.summary():
+            say(f"{EYES_ONLY} {check.summary()}", "yellow")
+        say(f"Wrote {output}.")
     print_guarantee(fitted.guarantee_, short=True)
     print_released(fitted.forest_, fitted.guarantee_)
 

@@ -18,6 +18,7 @@ import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from lumberjack.checking import Check
 from lumberjack.guarantee import warn
 from lumberjack.kinds import (
     Categorical,
@@ -220,6 +221,25 @@ class Domain:
                 kind.encode(name, columns[j], codes[:, j])
         return Encoded(self, codes, labels)
 
+    def check(self, X: Any) -> Check:
+        """How well a table fits: for each column, the shares of values outside and missing.
+
+        For the data holder's eyes only: the shares are exact and private. Columns of the table that the
+        domain does not declare are left out.
+
+        Examples
+        --------
+        >>> from lumberjack import Domain
+        >>> import pandas as pd
+        >>> wards = pd.DataFrame({"ward": ["A", "B", "?", None]})
+        >>> Domain({"ward": ["A", "B"]}).check(wards).shares["ward"]
+        Share(outside=0.25, missing=0.25)
+        """
+        check = Check()
+        for name, kind, column in zip(self, self.kinds, self._match(X, surplus=True), strict=True):
+            check.add(name, kind, column)
+        return check
+
     def to_learn(self, guided: bool) -> tuple[int, int]:
         """How many columns of numbers need cuts, and how many columns need categories.
 
@@ -245,18 +265,18 @@ class Domain:
             raise ValueError("X was encoded with another domain")
         _check_rows(len(X.codes))
 
-    def _match(self, X: Any) -> list[Column]:
-        """Columns of a table in the order of the domain."""
+    def _match(self, X: Any, *, surplus: bool = False) -> list[Column]:
+        """Columns of a table in the order of the domain; with ``surplus``, it may have others."""
         names, columns = columns_of(X)
         if names is None:
             if len(columns) != len(self):
                 raise ValueError(f"X has {len(columns)} columns, but the domain has {len(self)}")
         else:
-            missing, surplus = sorted(set(self) - set(names)), sorted(set(names) - set(self))
+            missing, others = sorted(set(self) - set(names)), sorted(set(names) - set(self))
             if missing:
                 raise ValueError(f"X lacks columns of the domain: {bare_all(missing)}")
-            if surplus:
-                raise ValueError(f"X has columns outside the domain: {bare_all(surplus)}; drop them")
+            if others and not surplus:
+                raise ValueError(f"X has columns outside the domain: {bare_all(others)}; drop them")
             by_name = dict(zip(names, columns, strict=True))
             columns = [by_name[name] for name in self]
         _check_rows(len(columns[0]))

@@ -97,9 +97,13 @@ class Numeric:
         """Whether a range was declared."""
         return (self.low, self.high) != (-math.inf, math.inf)
 
+    def read(self, name: str, values: Column) -> NDArray[np.float64]:
+        """Numbers, or seconds since 1970; NaN where missing."""
+        return values.timestamps(name) if self.temporal else values.numbers(name)
+
     def encode(self, name: str, values: Column, out: Places) -> None:
         """Place numbers on the grid, clipped to its range; a missing value is MISSING."""
-        number = values.timestamps(name) if self.temporal else values.numbers(name)
+        number = self.read(name, values)
         if self.is_bounded:
             _place_on_grid(number, self.low, self.high, out)
         else:

@@ -61,3 +61,4 @@ DomainFile = Annotated[
 Skip = Annotated[
     list[str] | None, typer.Option("--skip", help="A column to leave out. May be repeated.")
 ]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no remarks.")]

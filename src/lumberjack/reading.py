@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lumberjack.checking import Check
 from lumberjack.domain import Domain, Encoded, complete
 from lumberjack.inputs import read_people
 from lumberjack.kinds import OTHER, Category, Codes, Kind, Number, Numeric, Open, list_values
@@ -140,9 +141,14 @@ class Source:
     types: Mapping[str, str] = field(default_factory=dict)
 
     def read(
-        self, extra: Mapping[str, Reader], progress: Progress | None = None
+        self,
+        extra: Mapping[str, Reader],
+        progress: Progress | None = None,
+        check: Check | None = None,
     ) -> tuple[Encoded, dict[str, NDArray[Any]]]:
         """A whole file, encoded; ``extra`` columns go through a function, chunk by chunk.
+
+        ``check`` counts values outside the domain.
 
         Memory: the result, an eighth of it, and one chunk.
         """
@@ -152,7 +158,7 @@ class Source:
         labels = {name: Labels() for name in domain if isinstance(domain[name], Open)}
         numbers, values = self.split()
         for chunk in self.table.chunks(numbers, [*values, *extra], progress):
-            piece = self.encode(chunk, labels)
+            piece = self.encode(chunk, labels, check)
             _put(codes, n, piece)
             for name, convert in extra.items():
                 part = convert(chunk[name])  # type: ignore[arg-type]
@@ -172,12 +178,19 @@ class Source:
         plain = [n for n, kind in kinds.items() if isinstance(kind, Number) and not kind.temporal]
         return plain, [n for n in kinds if n not in plain]
 
-    def encode(self, chunk: Chunk, labels: Mapping[str, Labels] | None = None) -> Codes:
+    def encode(
+        self,
+        chunk: Chunk,
+        labels: Mapping[str, Labels] | None = None,
+        check: Check | None = None,
+    ) -> Codes:
         """Codes of one chunk, shape (n_rows, n_columns): each distinct value is looked up once."""
         columns = []
         for name, kind in zip(self.domain, self.domain.kinds, strict=True):
-            values, place = self.column(name, kind, chunk[name])
+            values, place = self._column(name, kind, chunk[name])
             codes = np.empty(len(values), dtype=np.uint32)
+            if check is not None:
+                check.add(name, kind, values, place)
             if isinstance(kind, Open):
                 (labels or {})[name].encode(name, values, codes)
             else:
@@ -185,7 +198,15 @@ class Source:
             columns.append(codes if place is None else codes[place])
         return np.column_stack(columns)
 
-    def column(
+    def check(self, progress: Progress | None = None) -> Check:
+        """How well the file fits the domain: for the data holder's eyes only."""
+        check = Check()
+        for chunk in self.table.chunks(*self.split(), progress):
+            for name, kind in zip(self.domain, self.domain.kinds, strict=True):
+                check.add(name, kind, *self._column(name, kind, chunk[name]))
+        return check
+
+    def _column(
         self, name: str, kind: Kind, given: Numbers | Values
     ) -> tuple[Column, NDArray[np.int64] | None]:
         """A column of a chunk as its kind wants it; and if these are distinct values, where each is."""
