@@ -1,12 +1,13 @@
 """Exports, read by the programs they are for: ONNX Runtime, SHAP, Graphviz's language."""
 
+import re
 import shutil
 import subprocess
 
 import numpy as np
 import pandas as pd
 import pytest
-from every_kind import DOMAIN, classifier, labels, table
+from every_kind import DOMAIN, classifier, labels, table, undeclared
 
 from lumberjack import LumberjackClassifier, LumberjackRegressor
 from lumberjack.datasets import make_toy
@@ -62,6 +63,41 @@ def test_explanations_add_up_to_what_predictions_are_made_from(fitted, kind):
     np.testing.assert_allclose((base + explained.sum(axis=1)).reshape(pooled.shape), pooled, rtol=1e-6)
 
 
+@pytest.fixture(scope="module")
+def learned():
+    frame, score = undeclared()
+    return LumberjackClassifier(8.0, n_estimators=7).fit(frame, labels(score)), frame
+
+
+def test_explanations_of_learned_columns_add_up(learned):
+    """Numbers are in their own units, infinite and missing ones included."""
+    model, frame = learned
+    frame = frame.head(80)
+    explained, base = explain(model, frame, "counts")
+    counts = sum(v[k] for v, k in zip(model.forest_.values, model.apply(frame).T, strict=True))
+    np.testing.assert_allclose(base + explained.sum(axis=1), counts, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["fitted", "learned"])
+def test_shap_reads_the_units_of_the_column(kind, request):
+    """Each row follows the thresholds to the leaf of ``apply``: a walk in plain Python."""
+    model, frame = request.getfixturevalue(kind)
+    frame = frame.head(300)
+    inputs, described = shap_inputs(model, frame), to_shap(model)["trees"]
+    ages = np.clip(frame["age"], 0, 100) if kind == "fitted" else frame["age"]
+    np.testing.assert_allclose(inputs[:, 0], ages, rtol=1e-6, atol=1e-6)
+    leaves = model.apply(frame)
+    for t, tree in enumerate(model.forest_.trees):
+        of = described[t]
+        for row, leaf in zip(inputs, leaves[:, t], strict=True):
+            node = 0
+            while of["children_left"][node] >= 0:
+                value = row[of["features"][node]]
+                way = "left" if value <= of["thresholds"][node] else "right"
+                node = of[f"children_{'default' if np.isnan(value) else way}"][node]
+            assert tree.left[node] == leaf
+
+
 def test_weights_of_nodes_come_from_released_counts(fitted):
     """The base value is the mean over rows as far as released counts tell: by hand, leaf by leaf."""
     model, frame = fitted
@@ -87,12 +123,13 @@ def follow(model, row):
         missing = value.endswith(" or missing")
         value = value.removesuffix(" or missing")
         seen = row[name]
+        read = pd.Timestamp if isinstance(seen, pd.Timestamp) else float
         if sign in ("=", "!="):
             true = (seen == value) == (sign == "=")
         elif seen is None or seen != seen:
             true = missing
         else:
-            true = (seen < float(value)) == (sign == "<")
+            true = (seen < read(value)) == (sign == "<")
         if true:
             depth, i = depth + 1, i + 1
         else:
@@ -110,6 +147,29 @@ def test_a_reader_of_the_text_reaches_the_same_leaf():
     for (_, row), leaf in zip(frame.head(200).iterrows(), leaves, strict=True):
         no, yes = model.forest_.values[0][leaf]
         assert follow(model, row) == f"False: {no:.0f}, True: {yes:.0f}"
+
+
+def test_a_reader_of_learned_cuts_reaches_the_same_leaf():
+    """Dates are dates, and large whole numbers are there in full."""
+    rng, n = np.random.default_rng(0), 4000
+    frame = pd.DataFrame(
+        {
+            "since": pd.Timestamp("2001-01-01") + pd.to_timedelta(rng.integers(0, 7e8, n), "s"),
+            "number": 8_000_000 + rng.integers(0, 999_999, n),
+            "share": rng.random(n),
+            "kind": rng.choice(["u", "v", "w"], n),
+        }
+    )
+    y = (frame["number"] > 8_500_000) ^ (frame["since"] > pd.Timestamp("2010-01-01"))
+    model = LumberjackClassifier(8.0, n_estimators=1).fit(frame, y)
+    leaves = model.apply(frame.head(200))[:, 0]
+    for (_, row), leaf in zip(frame.head(200).iterrows(), leaves, strict=True):
+        no, yes = model.forest_.values[0][leaf]
+        assert follow(model, row) == f"False: {no:.0f}, True: {yes:.0f}"
+    text = to_text(model) + to_graphviz(model)
+    assert re.search(r"number < 8\d{6}\b", text)
+    assert re.search(r"since >= 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d", text)
+    assert "e+0" not in text
 
 
 @pytest.mark.filterwarnings("ignore:.*deprecated")

@@ -3,14 +3,17 @@
 import json
 
 import numpy as np
+import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
-from every_kind import DOMAIN, classifier, labels, table
+from every_kind import DOMAIN, PARTLY, classifier, labels, table, undeclared
 from sklearn.base import clone
 
 from lumberjack import LumberjackClassifier, LumberjackRegressor, PrivacyLeakWarning
 from lumberjack.datasets import make_toy
 from lumberjack.export import onnx_inputs, to_onnx
+from lumberjack.kinds import Cuts, Numeric
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +85,58 @@ def test_onnx_runtime_gives_the_same_regression():
         np.testing.assert_allclose(said, model.predict(frame), rtol=1e-12)
 
 
-def test_cells_are_the_same_around_every_cut(fitted):
+@pytest.fixture(scope="module")
+def learned():
+    frame, score = undeclared()
+    model = LumberjackClassifier(8.0, n_estimators=7, domain=PARTLY).fit(frame, labels(score))
+    kinds = [type(kind).__name__ for kind in model.domain_.kinds]
+    assert (kinds.count("Cuts"), kinds.count("Categorical")) == (6, 3)
+    return model, frame
+
+
+def test_learned_columns_and_classes_in_onnx(learned):
+    """Cuts inside and without a range, dates, booleans, learned categories, gaps and infinities."""
+    assert_same_in_onnx(*learned)
+    frame, score = undeclared()
+    model = LumberjackRegressor(8.0, n_estimators=5, max_depth=40).fit(frame, score)
+    (said,) = run(model, frame)
+    np.testing.assert_allclose(said, model.predict(frame), rtol=1e-12)
+
+
+def test_values_that_a_fit_never_saw_in_onnx(learned):
+    model, frame = learned
+    rare = frame.head(6).assign(
+        city=["Rom", "", None, "Köln", "köln", "city 1"],
+        income=[np.nan, np.inf, -np.inf, 3.4028236e38, -1e39, 0.0],
+        member=[None, True, False, None, True, False],
+        huge=[np.nan, 1e-46, -1e-46, 1.0, 2.0**24, 2.0**24 + 1],
+    )
+    assert_same_in_onnx(model, rare)
+
+
+@pytest.mark.parametrize("name", ["age", "income", "digit", "huge", "code"])
+def test_codes_are_the_same_around_every_cut(learned, name):
     """Values right at a cut and next to it, where one rounding more would send a row elsewhere."""
-    model, frame = fitted
+    model, frame = learned
+    edges = np.array(model.domain_[name].edges)
+    assert len(edges) > 20
+    with np.errstate(over="ignore"):
+        single = edges.astype(np.float32)
+        near = [edges, single, np.nextafter(single, -np.inf), np.nextafter(single, np.inf)]
+        near += [np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf), edges + 1e-9]
+        near += [(a.astype(float) + edges) / 2 for a in near[2:4]]  # halfway: ties of the rounding
+    values = np.concatenate([part.astype(float) for part in near])
+    assert_same_in_onnx(model, rows_of(frame, len(values)).assign(**{name: values}))
+
+
+def rows_of(frame, n):
+    return frame.sample(n, replace=True, random_state=0).reset_index(drop=True)
+
+
+def test_cells_are_the_same_around_every_cut():
+    """Random splits of a declared range, which has no cuts."""
+    frame, score = table()
+    model = classifier(splits="random").fit(frame, labels(score))
     low, high = -1e6, 1e6
     rows = []
     for tree in model.forest_.trees:
@@ -93,15 +145,24 @@ def test_cells_are_the_same_around_every_cut(fitted):
         rows += [edge, np.nextafter(edge, -np.inf), np.nextafter(edge, np.inf), edge + 1e-9]
     income = np.concatenate(rows)
     assert len(income) > 100
-    near = frame.sample(len(income), replace=True, random_state=0).assign(income=income)
-    assert_same_in_onnx(model, near)
+    assert_same_in_onnx(model, rows_of(frame, len(income)).assign(income=income))
 
 
-def test_any_library_and_order_of_columns(fitted):
-    model, frame = fitted
+def test_a_column_without_cuts_in_onnx():
+    kinds = {"a": Cuts(Numeric()), "b": Cuts(Numeric(), (2**31 + 7,)), "c": ["u", "v"]}
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(0, 1, 2000), "b": rng.normal(0, 1, 2000), "c": "u"})
+    model = LumberjackClassifier(8.0, n_estimators=2, domain=kinds, classes=[0, 1])
+    assert_same_in_onnx(model.fit(frame, (frame["b"] > 0).astype(int)), frame)
+
+
+@pytest.mark.parametrize("which", ["fitted", "learned"])
+def test_any_library_and_order_of_columns(which, request):
+    model, frame = request.getfixturevalue(which)
     expected = model.predict(frame).tolist()
     simple = frame.drop(columns=["ward"]).assign(ward=[w if w != 5 else "?" for w in frame["ward"]])
     assert run(model, pl.DataFrame(simple))[0].tolist() == expected
+    assert run(model, pa.Table.from_pandas(simple))[0].tolist() == expected
     assert run(model, frame.to_numpy(dtype=object))[0].tolist() == expected
 
 

@@ -37,7 +37,7 @@ def test_nine_digits_tell_all_floats_of_32_bits_apart():
 
 @pytest.mark.parametrize("seconds", [0, -1, 1.7e9, 86_399.5, -86_400.0, 253_402_300_799])
 def test_dates_are_those_of_the_calendar(seconds):
-    expected = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=math.floor(seconds))
+    expected = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=math.ceil(seconds))
     assert one(seconds, temporal=True) == str(expected)
     assert one(seconds, temporal=True, step="D") == str(expected.date())
 

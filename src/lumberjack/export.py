@@ -4,17 +4,18 @@ In: a fitted estimator. Out: the same forest for another program. Everything her
 was released, so an export is as private as the model. ONNX is built in ``export_onnx``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lumberjack.anatomy import node_sums
-from lumberjack.export_onnx import onnx_inputs, to_onnx
-from lumberjack.kinds import MISSING, Number, expand
+from lumberjack.export_onnx import columns_in_order, onnx_inputs, to_onnx
+from lumberjack.kinds import MISSING, Cuts, Known, Number, Numeric
 from lumberjack.released import Fitted, Released, released_by
 from lumberjack.tree import LEAF, Tree
+from lumberjack.units import one
 
 __all__ = [
     "onnx_inputs",
@@ -81,7 +82,7 @@ def to_shap(model: Fitted, values: Literal["votes", "counts"] = "votes") -> dict
                 "children_right": np.where(indicator, left, tree.right),
                 "children_default": np.where(tree.missing_left & ~indicator, left, tree.right),
                 "features": np.where(leaf, -2, start[column] + np.where(indicator, tree.cut, 0)),
-                "thresholds": np.where(indicator, 0.5, tree.cut.astype(float)),
+                "thresholds": _shap_thresholds(tree, released.domain.known),
                 "values": node_sums(tree, said),
                 "node_sample_weight": node_sums(tree, size[:, None])[:, 0],
             }
@@ -97,8 +98,9 @@ def to_shap(model: Fitted, values: Literal["votes", "counts"] = "votes") -> dict
 def shap_inputs(model: Fitted, X: Any) -> Floats:
     """Turn a table into what ``to_shap`` splits on, shape (n_rows, n_shap_columns).
 
-    A number is one column (its codes, NaN where missing); a set of categories is one indicator for each
-    category, as SHAP knows no splits of the form "= c". ``shap_by_column`` adds indicators up.
+    A number is one column, in its own units (dates: seconds since 1970, UTC), clipped to its range, NaN
+    where missing; a set of categories is one indicator for each category, as SHAP knows no splits of the
+    form "= c". ``shap_by_column`` adds indicators up.
 
     Examples
     --------
@@ -108,15 +110,28 @@ def shap_inputs(model: Fitted, X: Any) -> Floats:
     >>> X = np.random.default_rng(0).uniform(0, 1, (2000, 1))
     >>> model = LumberjackRegressor(domain={"a": (0, 1)}, y_bounds=(0, 1)).fit(X, X[:, 0])
     >>> shap_inputs(model, [[0.0], [0.5], [None]]).ravel()
-    array([ 0., 15., nan])
+    array([0. , 0.5, nan])
     """
     released, parts = released_by(model), []
-    for code, kind in zip(expand(released.encode(X)).T, released.domain.known, strict=True):
-        if isinstance(kind, Number):
-            parts.append(np.where(code == MISSING, np.nan, code.astype(float))[:, None])
+    for (name, column), kind in zip(columns_in_order(released, X), released.domain.known, strict=True):
+        codes = np.empty(len(column), dtype=np.uint32)
+        grid = kind.grid if isinstance(kind, Cuts) else kind
+        grid.encode(name, column, codes)
+        if isinstance(grid, Numeric):
+            parts.append(np.where(codes == MISSING, np.nan, grid.values_at(codes))[:, None])
         else:
-            parts.append((code[:, None] == np.arange(kind.size)).astype(float))
+            parts.append((codes[:, None] == np.arange(kind.size)).astype(float))
     return np.concatenate(parts, axis=1)
+
+
+def _shap_thresholds(tree: Tree, kinds: Sequence[Known]) -> Floats:
+    """The largest number that goes left at each node; between 0 and 1 for indicators."""
+    thresholds = np.full(len(tree.feature), 0.5)
+    for j, kind in enumerate(kinds):
+        if isinstance(kind, Number):
+            here = tree.feature == j
+            thresholds[here] = np.nextafter(kind.threshold(tree.cut[here]), -np.inf)
+    return thresholds
 
 
 def shap_by_column(model: Fitted, explained: Floats) -> Floats:
@@ -241,7 +256,7 @@ def tree_labels(
         feature, cut = int(tree.feature[node]), int(tree.cut[node])
         name, kind = _plain(names[feature]), kinds[feature]
         if isinstance(kind, Number):
-            shown = _shown(kind.threshold(cut), kind)
+            shown = one(float(kind.threshold(cut)), kind.temporal)
             yes, no = ("", " or missing") if not tree.missing_left[node] else (" or missing", "")
             return f"{name} < {shown}{yes}", f"{name} >= {shown}{no}"
         known = cut < len(kind.categories)
@@ -252,12 +267,6 @@ def tree_labels(
         return _plain(released.target.show(values[tree.left[node]]))
 
     return tree, split, leaf
-
-
-def _shown(value: float, kind: Number) -> str:
-    if kind.temporal and abs(value) < 2**53:
-        return str(np.datetime64(int(value), "s")).replace("T", " ")
-    return f"{value:.6g}"
 
 
 def _plain(text: str) -> str:

@@ -18,9 +18,10 @@ from lumberjack.kinds import CELLS, Categorical, Cuts, Known, Number
 from lumberjack.released import Fitted, Released, released_by
 from lumberjack.targets import Numbers
 from lumberjack.tree import LEAF
+from lumberjack.units import several
 from lumberjack.values import Column, columns_of
 
-__all__ = ["onnx_inputs", "to_onnx"]
+__all__ = ["columns_in_order", "onnx_inputs", "to_onnx"]
 
 _EXACT = 2**53  # integers below are exact as floats
 _INNER = "lumberjack/"  # names of tensors inside a graph
@@ -107,7 +108,7 @@ def onnx_inputs(model: Fitted, X: Any) -> dict[str, NDArray[Any]]:
     {'a': ('<f8', (2000, 1))}
     """
     released, out = released_by(model), {}
-    for (name, column), kind in zip(_columns(released, X), released.domain.known, strict=True):
+    for (name, column), kind in zip(columns_in_order(released, X), released.domain.known, strict=True):
         if isinstance(kind, Number):
             values: Any = column.timestamps(name) if kind.temporal else column.numbers(name)
         else:
@@ -193,8 +194,8 @@ def _onnx_says(kind: Known) -> str:
     if isinstance(kind, Number):
         unit = "seconds since 1970 (UTC)" if kind.temporal else "a number"
         grid = kind.grid if isinstance(kind, Cuts) else kind
-        bounds = f" from {grid.low:g} to {grid.high:g}" if grid.is_bounded else ""
-        return f"{unit}{bounds}, NaN if missing"
+        low, high = several((grid.low, grid.high), grid.temporal)
+        return f"{unit}{f' from {low} to {high}' if grid.is_bounded else ''}, NaN if missing"
     absent = repr(_missing_text(kind)) if _is_text(kind) else "NaN"
     return f"one of {len(kind.categories)} categories, {absent} if missing"
 
@@ -391,7 +392,7 @@ def _decode_mean(graph: _Graph, pooled: str, targets: Numbers, released: Release
     graph("Min", graph("Max", value, constant(targets.low)), constant(targets.high), out="prediction")
 
 
-def _columns(released: Released, X: Any) -> list[tuple[str, Column]]:
+def columns_in_order(released: Released, X: Any) -> list[tuple[str, Column]]:
     """Columns of a table in the order of the domain, as ``predict`` matches them."""
     names, columns = columns_of(read_table(X))
     if names is None:

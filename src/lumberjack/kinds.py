@@ -131,9 +131,9 @@ class Numeric:
             return values_at(places)
         return np.asarray(self.low + np.asarray(places) / CELLS * (self.high - self.low))
 
-    def threshold(self, cut: int) -> float:
-        """The smallest number that goes right at a split."""
-        return float(self.values_at(cut + 1))
+    def threshold(self, cut: Any) -> NDArray[np.float64]:
+        """The smallest number that goes right at a split, or at each of several."""
+        return self.values_at(np.asarray(cut) + 1)
 
 
 @dataclass(frozen=True)
@@ -176,9 +176,9 @@ class Cuts:
         """How many codes there are to split between."""
         return len(self.places) + 1
 
-    def threshold(self, cut: int) -> float:
-        """The smallest number that goes right at a split."""
-        return float(self.grid.values_at(self.places[cut]))
+    def threshold(self, cut: Any) -> NDArray[np.float64]:
+        """The smallest number that goes right at a split, or at each of several."""
+        return self.grid.values_at(np.array(self.places, dtype=np.uint32)[cut])
 
     @property
     def edges(self) -> tuple[float, ...]:

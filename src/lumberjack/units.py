@@ -30,12 +30,15 @@ def number(value: float, digits: int = 9) -> str:
 
 
 def one(value: float, temporal: bool = False, step: str = "s") -> str:
-    """A number or a date of a column; ``step`` is the finest unit that a date shows, "s" or "D"."""
+    """A number or a date of a column; ``step`` is the finest unit that a date shows, "s" or "D".
+
+    Parts of a second round up: whole seconds below the date are just those below the value.
+    """
     if not temporal:
         return number(value)
     if not abs(value) < _CALENDAR:
         return f"{value:g} seconds after 1970"
-    moment = np.datetime64(math.floor(value), "s")
+    moment = np.datetime64(math.ceil(value), "s")
     return str(moment.astype(f"datetime64[{step}]")).replace("T", " ")
 
 
