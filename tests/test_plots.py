@@ -39,6 +39,7 @@ def mixed():
 DRAW = [
     lambda m, ax: plots.plot_regions(m, ("x", "y"), resolution=20, ax=ax),
     lambda m, ax: plots.plot_importances(m, ax=ax),
+    lambda m, ax: plots.plot_columns(m, ax=ax),
     lambda m, ax: plots.plot_budget(m, ax=ax),
     lambda m, ax: plots.plot_tree(m, ax=ax),
     lambda m, ax: plots.plot_privacy_utility([1, 2], ax=ax),
@@ -104,6 +105,24 @@ def test_curves_are_those_of_plan():
             promise.leaf_noise,
         )
     assert set(yours) == {777}
+
+
+def test_columns_show_their_cuts(mixed):
+    model, frame, _ = mixed
+    ax = plots.plot_columns(model)
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b"]  # c is no number
+    for name, ticks, ends in zip("ab", ax.collections, ((0, 1), (2, 3)), strict=True):
+        cuts = model.domain_[name].edges
+        middle, unit = np.median(cuts), (np.quantile(cuts, 0.75) - np.quantile(cuts, 0.25)) / 2
+        places = np.arcsinh((np.array(cuts) - middle) / unit)
+        expected = (places - places[0]) / (places[-1] - places[0])
+        np.testing.assert_allclose(ticks.get_positions(), expected)
+        said = [float(ax.texts[i].get_text()) for i in ends]
+        assert said == pytest.approx([cuts[0], cuts[-1]], rel=0.01)
+    assert [t.get_text() for t in plots.plot_columns(model, most=1).get_yticklabels()] == ["a"]
+    bare = LumberjackRegressor(8.0, domain={"c": ["u", "v"]}, y_bounds=(0, 2))
+    with pytest.raises(ValueError, match="no columns with cuts"):
+        plots.plot_columns(bare.fit(frame[["c"]], frame["a"]))
 
 
 def test_importances_and_budget_are_those_of_the_report(mixed):

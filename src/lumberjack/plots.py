@@ -14,13 +14,22 @@ from numpy.typing import NDArray
 from lumberjack.anatomy import depths
 from lumberjack.export import tree_labels
 from lumberjack.kinds import Categorical, Cuts, Kind, Number, Open
+from lumberjack.legend import columns_of, spread
 from lumberjack.planning import plan
 from lumberjack.released import Fitted, Released, released_by
 from lumberjack.report import describe
 from lumberjack.targets import Classes
 from lumberjack.tree import LEAF
+from lumberjack.units import several
 
-__all__ = ["plot_budget", "plot_importances", "plot_privacy_utility", "plot_regions", "plot_tree"]
+__all__ = [
+    "plot_budget",
+    "plot_columns",
+    "plot_importances",
+    "plot_privacy_utility",
+    "plot_regions",
+    "plot_tree",
+]
 
 Floats = NDArray[np.float64]
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
@@ -252,6 +261,54 @@ def plot_importances(model: Fitted, *, most: int = 15, ax: Any = None) -> Any:
     ax.set(xlabel="importance, from released values", xlim=(0, max(p.share for p in parts) * 1.15 or 1))
     ax.xaxis.set_major_formatter("{x:.0%}")
     ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def plot_columns(model: Fitted, *, most: int = 15, ax: Any = None) -> Any:
+    """Draw the cuts of numbers and dates: ticks are close where values are frequent.
+
+    Parameters
+    ----------
+    model : LumberjackClassifier or LumberjackRegressor
+    most : int
+        Columns to show, in the order of the domain.
+    ax : matplotlib.axes.Axes or None
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Notes
+    -----
+    Every column has a scale of its own, linear in the middle and logarithmic far from it. Its lowest and
+    its highest cut stand at the ends. Where there are no rows, cuts are arbitrary.
+
+    Examples
+    --------
+    >>> from lumberjack import LumberjackClassifier
+    >>> from lumberjack.datasets import make_toy
+    >>> from lumberjack.plots import plot_columns
+    >>> X, y, domain = make_toy()
+    >>> model = LumberjackClassifier(epsilon=2.0).fit(X, y)
+    >>> [label.get_text() for label in plot_columns(model).get_yticklabels()]
+    ['x0', 'x1']
+    """
+    shown = [entry for entry in columns_of(released_by(model)) if entry.cuts][:most]
+    if not shown:
+        raise ValueError("this model has no columns with cuts")
+    ax = _axes(ax)
+    ax.eventplot([spread(entry.cuts) for entry in shown], linelengths=0.4, colors=_COLOURS[0])
+    for row, entry in enumerate(shown):
+        for text, end, anchor in zip(
+            several([entry.cuts[0], entry.cuts[-1]], entry.is_date),
+            (0, 1),
+            ("left", "right"),
+            strict=True,
+        ):
+            ax.text(end, row + 0.25, text, ha=anchor, va="top", fontsize=8)
+    ax.set(yticks=range(len(shown)), yticklabels=[entry.name for entry in shown], xticks=[])
+    ax.set(ylim=(len(shown) - 0.4, -0.5), xlabel="cuts, each column on its own scale")
+    ax.spines[["top", "right", "left", "bottom"]].set_visible(False)
     return ax
 
 
