@@ -539,6 +539,43 @@ def test_inspection_finds_a_promise_that_does_not_hold(run, folder, tmp_path):
     assert run("inspect", tmp_path / "liar")[0] == 0
 
 
+def test_inspection_says_what_was_learned_of_each_column(run):
+    """Of golden files: by what is known of the tables that they were trained on."""
+    golden = Path(__file__).parent / "golden"
+    code, out, _ = run("inspect", golden / "classifier-v4.lumberjack")
+    assert code == 0
+    said = {line.split()[0]: line for line in out.splitlines() if line.startswith("  ")}
+    assert "number from 0 to 100, 31 cuts, learned (1.3% of the budget): 2" in said["age"]
+    assert "date, 31 cuts, learned" in said["since"]
+    assert re.search(r": 200\d-\d\d-\d\d … .* … 202\d-\d\d-\d\d$", said["since"])
+    assert (
+        "one of 3 categories or missing, learned (2.5% of the budget): Bonn, Köln, Ulm" in said["city"]
+    )
+    assert said["ward"].endswith("one of 3 categories, declared: A, B, C")
+    assert "3 classes, learned (1.0% of the budget): größer, kleiner, nie" in said["target"]
+    assert (
+        "number from -28.6 to 134, place 52.7 and scale 40.6, learned"
+        in (run("inspect", golden / "regressor-v4.lumberjack")[1])
+    )
+    code, out, _ = run("inspect --json", golden / "classifier-v4.lumberjack")
+    found = {column["name"]: column for column in json.loads(out)["columns"]}
+    assert found["ward"] == {
+        "name": "ward",
+        "kind": "category",
+        "origin": "declared",
+        "budget_share": 0,
+        "categories": ["A", "B", "C"],
+        "missing": False,
+    }
+    assert json.loads(out)["target"]["classes"] == ["größer", "kleiner", "nie"]
+    assert [found[name]["origin"] for name in ("age", "pay", "city", "since")] == ["learned"] * 4
+    assert len(found["since"]["cuts"]) == 31
+    assert found["since"]["cuts"][0] < "2003" < found["since"]["cuts"][-1]
+    assert json.loads(run("report --json", golden / "classifier-v4.lumberjack")[1])["columns"] == list(
+        found.values()
+    )
+
+
 def test_names_from_strangers_do_not_steer_the_terminal(run, folder, tmp_path):
     header, arrays = fuzz_models.take_apart((folder / "model.lumberjack").read_bytes())
     header["guarantee"]["caveats"] = ["\x1b[2Jgone\x9b31m"]

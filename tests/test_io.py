@@ -64,6 +64,9 @@ def load_bytes(data, tmp_path):
         ([False, True], [True, False]),
         (["a", "b"], None),
         ([0, 1], None),
+        ([False, True], None),
+        ([-1.0, 2.0], None),
+        ([2**60, 5], None),
     ],
 )
 @pytest.mark.filterwarnings("ignore::lumberjack.PrivacyLeakWarning")
@@ -140,6 +143,31 @@ def test_categories_of_every_kind_come_back(tmp_path):
     model = LumberjackClassifier(4.0, n_estimators=2, domain=domain, classes=[0, 1]).fit(X, X[:, 1])
     model.save(tmp_path / "m")
     np.testing.assert_array_equal(load(tmp_path / "m").predict_proba(X), model.predict_proba(X))
+
+
+def test_learned_columns_of_every_kind_come_back(tmp_path):
+    """Text with empty and odd values, numbers and booleans as categories, gaps, infinities and dates."""
+    rng, n = np.random.default_rng(0), 4000
+    X = pd.DataFrame(
+        {
+            "text": rng.choice(np.array(["", "größer, 'so'", "\x1b[2J", "x" * 500, None], object), n),
+            "mixed": rng.choice(np.array(["a", 7, 2.5, -1, 2**60, None], object), n),
+            "flag": rng.choice(np.array([True, False, None], object), n),
+            "number": rng.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 1e300, 5e-324, 17.25], n),
+            "day": pd.Timestamp("1969-12-01") + pd.to_timedelta(rng.integers(0, 60, n), "D"),
+            "constant": 5,
+        }
+    )
+    model = LumberjackClassifier(8.0, n_estimators=3).fit(X, X["text"] == "")
+    assert model.domain_["mixed"].categories == (-1, 2.5, 7, 2**60, "a")
+    assert len(model.domain_["text"].categories) == 4
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    for found, kind in zip(again.domain_.known, model.domain_.known, strict=True):
+        assert (found, found.learned) == (kind, True)
+    again.save(tmp_path / "n")
+    assert (tmp_path / "n").read_bytes() == (tmp_path / "m").read_bytes()
 
 
 def test_a_model_with_seeded_noise_is_not_saved_by_accident(table, tmp_path):
