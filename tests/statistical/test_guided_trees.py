@@ -17,7 +17,7 @@ from trees import prune
 
 from lumberjack import Domain
 from lumberjack.guided import Gini, Guide
-from lumberjack.kinds import CELLS
+from lumberjack.kinds import CELLS, Cuts, Numeric
 from lumberjack.noise import Bits, ThresholdCoin
 from lumberjack.structure import Features, chance, child_key, root_keys
 from lumberjack.thinning import Thinning
@@ -149,10 +149,9 @@ def top_of(tree):
 def test_row_order_and_blocks_change_nothing():
     """Seeded: the same tree from any order of the rows, also where guided and random levels meet."""
     rng = np.random.default_rng(8)
-    domain = Domain({"a": (0, 1), "b": list("vwxyz"), "c": (0, 1)})
-    codes = np.column_stack(
-        [rng.integers(0, CELLS, 5000), rng.integers(0, 5, 5000), rng.integers(0, CELLS, 5000)]
-    ).astype(np.uint32)
+    cut = Cuts(Numeric(0, 1), tuple(range(2**25, CELLS, 2**25)))
+    domain = Domain({"a": cut, "b": list("vwxyz"), "c": cut})
+    codes = np.column_stack([rng.integers(0, size, 5000) for size in (64, 5, 64)]).astype(np.uint32)
     target = rng.integers(0, 3, 5000).astype(np.int32)
     coin = ThresholdCoin(20.0, 100.0, cut=0, largest=5000)
     features, thinning = Features.of(domain), Thinning(coin, 40)
