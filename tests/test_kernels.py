@@ -20,14 +20,14 @@ BROKEN = {
     "no place": "from numba.core import caching; caching.CacheImpl._locator_classes = []",
     "folder lost on the way": """if True:
         import numba, pathlib, shutil
-        from lumberjack import domain
-        load = domain._place_on_grid._cache.load_overload
+        from lumberjack import kinds
+        load = kinds._place_on_grid._cache.load_overload
         def lose(*args):
             found = load(*args)
             shutil.rmtree(numba.config.CACHE_DIR)
             pathlib.Path(numba.config.CACHE_DIR).touch()
             return found
-        domain._place_on_grid._cache.load_overload = lose
+        kinds._place_on_grid._cache.load_overload = lose
     """,
     "disk full": "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))",
 }
