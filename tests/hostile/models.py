@@ -223,8 +223,8 @@ def relearn(data, rng):
     """Change what was learned: cuts, flags, and what the record says of them."""
     header, arrays = take_apart(data)
     promise, columns = header["guarantee"], header["domain"]["columns"]
-    cut = [c for c in columns if "cuts" in c]
     for _ in range(rng.choice([1, 1, 2])):
+        cut = [c for c in columns if c.get("cuts")]
         column, action = rng.choice(columns), rng.randrange(6)
         if action == 0 and cut:
             cuts = rng.choice(cut)["cuts"]
@@ -233,7 +233,7 @@ def relearn(data, rng):
         elif action == 1 and cut:
             column = rng.choice(cut)
             cuts = column["cuts"]
-            column["cuts"] = rng.choice([cuts[::-1], cuts * 2, cuts[1:], [], [*cuts, cuts[-1] + 1]])
+            column["cuts"] = rng.choice([cuts[::-1], cuts * 2, cuts[1:], [], [*cuts, 2**30]])
         elif action == 2:
             column["learned"] = not column.get("learned", False)
         elif action == 3:
