@@ -156,7 +156,7 @@ def test_numbers_may_be_classes_so_the_task_is_asked_for(run, tmp_path, data):
         ("--target income --task regression --classes a,b", "--task regression does not go with --cl"),
         ("--target wage --task classification --bounds 0:9", "--task classification does not go with"),
         ("--target wage --task regression --domain d.json", "declares categories for the target 'wage'"),
-        ("--target income --skip income", "--skip must not name the target"),
+        ("--target income --skip income", "the target must not be skipped"),
         ("--target income --skip none", "no column 'none'"),
         ("--target income --accounting paper", "declare all columns"),
     ],
@@ -260,3 +260,34 @@ def test_a_check_needs_a_domain(run):
         code, _, err = run(line)
         assert code == 2
         assert "--domain" in err
+
+
+# Dates that are not ISO
+
+
+def test_dates_as_the_file_writes_them(run):
+    frame = people(2000)
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(2000) % 700, unit="D")
+    frame["seen"] = days.strftime("%d.%m.%Y")
+    frame.loc[::13, "seen"] = None
+    frame["income"] = np.where(days > pd.Timestamp("2021-01-15"), "late", "early")
+    frame.to_csv("dated.csv", index=False)
+    line = "train dated.csv --target income --epsilon 4 --trees 4 --skip wage -o model --force"
+    assert run(line)[0] == 0
+    assert isinstance(load("model").domain_["seen"], Categorical)
+    assert run(f"{line} --date-format %d.%m.%Y")[0] == 0
+    model = load("model")
+    assert model.domain_["seen"].grid == Domain.numeric(date_format="%d.%m.%Y")
+    assert isinstance(model.domain_["city"], Categorical)
+    code, out, _ = run("predict model dated.csv --proba")
+    assert code == 0
+    features = pd.read_csv("dated.csv").drop(columns=["income", "wage"])
+    in_text = model.predict_proba(features)
+    features["seen"] = days.where(frame["seen"].notna())
+    expected = model.predict_proba(features)
+    assert (in_text == expected).all()
+    np.testing.assert_allclose(pd.read_csv(io.StringIO(out))["p_late"], expected[:, 1], rtol=1e-12)
+    assert model.score(features, frame["income"]) > 0.9
+    code, _, err = run(f"{line} --date-format %d%d")
+    assert code == 2
+    assert "a date format is like" in err

@@ -18,7 +18,7 @@ ORDER = """
     quoting units files options progress kernels
     accounting noise
     events guarantee planning formula composition
-    values kinds checking domain structure
+    values kinds checking declared domain structure
     paths columns search thinning inputs
     growing guided
     tree anatomy voting targets
@@ -28,7 +28,7 @@ ORDER = """
     base forest
     heavy_hitters
     datasets scores export_onnx export plots page
-    tables reading template console
+    tables reading template wizard console
     cli_domain cli_train cli_tables cli
 """
 LAYERS = [line.split() for line in ORDER.strip().splitlines()]

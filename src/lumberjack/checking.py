@@ -92,5 +92,5 @@ def _look(name: str, kind: Kind, values: Column) -> tuple[Flags, Flags]:
         replace(kind, missing=True).encode(name, values, codes)
         return codes == OTHER, codes == len(kind.categories)
     grid = kind.grid if isinstance(kind, Cuts) else kind
-    numbers = grid.read(name, values)
+    numbers = kind.read(name, values)
     return (numbers < grid.low) | (numbers > grid.high), np.isnan(numbers)

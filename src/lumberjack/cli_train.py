@@ -21,6 +21,7 @@ from lumberjack.console import (
     watched,
     write,
 )
+from lumberjack.declared import parse_labels
 from lumberjack.domain import Domain
 from lumberjack.files import check_target
 from lumberjack.forest import LumberjackClassifier, LumberjackRegressor
@@ -30,6 +31,7 @@ from lumberjack.kinds import Categorical, Kind, Numeric, Open
 from lumberjack.options import (
     AccountingOption,
     DataFile,
+    DateFormat,
     Delimiter,
     Delta,
     Depth,
@@ -50,8 +52,8 @@ from lumberjack.options import (
 from lumberjack.quoting import quote, quote_all
 from lumberjack.reading import Source, as_read, label_reader, number_reader, person_reader
 from lumberjack.tables import Table
-from lumberjack.template import parse_bounds, parse_labels
-from lumberjack.values import Column
+from lumberjack.template import parse_bounds, read_domain
+from lumberjack.values import Column, check_date_format
 
 __all__ = ["train"]
 
@@ -123,6 +125,7 @@ def train(
     person: Annotated[str | None, typer.Option(help="The column that says whose row it is.")] = None,
     rows_per_person: RowsPerPerson = 1,
     jobs: Annotated[int, typer.Option(help="Threads; -1 takes all cores.")] = -1,
+    date_format: DateFormat = None,
     delimiter: Delimiter = ",",
     locate: Locate = False,
     force: Force = False,
@@ -137,7 +140,10 @@ def train(
     read once more to see it. Memory: the encoded table (4 bytes a value) and one chunk of the file.
     """
     check_target(output, force)
-    declared = None if domain is None else Domain.from_json(domain)
+    if date_format is not None:
+        check_date_format(date_format)
+    table = Table(data, delimiter, locate)
+    declared, left_out = read_domain(domain, table)
     aim = _aim(declared, target, task, classes, bounds)
     features = None if declared is None else _without(declared, target)
     settings: dict[str, Any] = {
@@ -161,11 +167,10 @@ def train(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # fit will say it
         model(aim).plan()  # refuses bad options before data is read
-    table = Table(data, delimiter, locate)
     if person is not None and (person == target or person in (features or ())):
         raise ValueError("--person must be a column of its own, outside the domain")
-    names = _features(table, target, person, skip or [])
-    source, aim = _look(table, features, names, aim)
+    names = _features(table, target, person, [*(skip or []), *left_out])
+    source, aim = _look(table, features, names, aim, date_format)
     if accounting == "paper" and any(source.domain.to_learn(guided=False)):
         raise ValueError("--accounting paper has no price for what is learned: declare all columns")
     readers = {target: number_reader(target)}
@@ -220,7 +225,7 @@ def _aim(
         given = parse_bounds(bounds) if bounds is not None else kind
         return Aim(target, said, bounds=_limits(target, given))
     if classes is not None:
-        return Aim(target, said, parse_labels(classes))
+        return Aim(target, said, parse_labels(classes.split(",")))
     known = isinstance(kind, Categorical) and not kind.inferred
     return Aim(target, said, list(kind.categories) if known else None)  # type: ignore[union-attr]
 
@@ -248,7 +253,7 @@ def _features(table: Table, target: str, person: str | None, skip: Sequence[str]
     apart = [target, *([] if person is None else [person])]
     table.check_columns([*apart, *skip])
     if target in skip:
-        raise ValueError("--skip must not name the target")
+        raise ValueError("the target must not be skipped")
     names = [name for name in table.names() if name not in (*apart, *skip)]
     if not names:
         hint = f"; {table.hint}" if table.hint else ""
@@ -256,17 +261,19 @@ def _features(table: Table, target: str, person: str | None, skip: Sequence[str]
     return names
 
 
-def _look(table: Table, features: Domain | None, names: list[str], aim: Aim) -> tuple[Source, Aim]:
+def _look(
+    table: Table, features: Domain | None, names: list[str], aim: Aim, date_format: str | None
+) -> tuple[Source, Aim]:
     """What undeclared columns hold, the target among them."""
     kinds: Mapping[str, Kind] = {} if features is None else {n: features[n] for n in features}
     open_names = [n for n in names if isinstance(kinds.get(n, Open()), Open)]
     if aim.task != "regression" and aim.labels is None:
         open_names.append(aim.target)
     with bar("Looking") as done:
-        types = table.read_types(open_names, done)
+        types = table.read_types(open_names, date_format, done)
     if aim.task is None:
         aim = aim.by_type(types[aim.target])
-    return Source(table, as_read(table, features, names, types), types), aim
+    return Source(table, as_read(table, features, names, types, date_format), types), aim
 
 
 def _say_kinds(domain: Domain, declared: Domain | None) -> None:

@@ -10,7 +10,7 @@ import datetime as dt
 import json
 import numbers
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lumberjack.checking import Check
+from lumberjack.declared import (
+    HEAD,
+    describe,
+    load_codebook,
+    load_json,
+    mark,
+    range_of,
+    read_declared,
+)
 from lumberjack.guarantee import warn
 from lumberjack.kinds import (
     Categorical,
     Category,
     Codes,
-    Cuts,
     Kind,
     Known,
     Numeric,
@@ -36,9 +44,7 @@ from lumberjack.kinds import (
 from lumberjack.quoting import bare_all, quote
 from lumberjack.values import Column, columns_of, is_missing, seconds
 
-__all__ = ["Domain", "Encoded", "as_given", "complete", "mark", "names_of", "read_off"]
-
-_LARGEST = 2**26  # bytes of a domain file
+__all__ = ["Domain", "Encoded", "complete", "names_of", "read_off"]
 
 
 class Domain:
@@ -68,8 +74,13 @@ class Domain:
         self._columns = {_check_name(name): _kind(name, given) for name, given in columns.items()}
 
     @staticmethod
-    def numeric(low: Any = None, high: Any = None, *, temporal: bool = False) -> Numeric:
+    def numeric(
+        low: Any = None, high: Any = None, *, temporal: bool = False, date_format: str | None = None
+    ) -> Numeric:
         """A range of numbers, or of dates; without bounds any number (or date) is allowed.
+
+        ``date_format`` says how text is read as dates, as in ``datetime.strptime``; by default as in
+        2026-01-31 or 2026-01-31T12:00:00.
 
         Examples
         --------
@@ -78,16 +89,21 @@ class Domain:
         Numeric(low=0.0, high=300.0, temporal=False)
         >>> Domain.numeric()
         Numeric(low=-inf, high=inf, temporal=False)
+        >>> born = Domain.numeric("01.01.1900", "31.12.2026", date_format="%d.%m.%Y")
+        >>> born == Domain.numeric("01.01.1900", "31.12.2026", date_format="%d.%m.%Y")
+        True
         """
+        temporal = temporal or date_format is not None
         if low is None and high is None:
-            return Numeric(temporal=temporal)
-        if isinstance(low, dt.date) and isinstance(high, dt.date):
-            return Numeric(seconds(low), seconds(high), temporal=True)
+            return Numeric(temporal=temporal, date_format=date_format)
+        when = (dt.date, str) if temporal else dt.date
+        if isinstance(low, when) and isinstance(high, when):
+            return range_of(seconds(low, date_format), seconds(high, date_format), True, date_format)
         if not all(isinstance(v, numbers.Real) and not isinstance(v, bool) for v in (low, high)):
             raise TypeError(
                 f"a range needs two numbers or two dates, got {quote(low)} and {quote(high)}"
             )
-        return Numeric(_bound(low), _bound(high))
+        return range_of(low, high)
 
     @staticmethod
     def categorical(
@@ -298,8 +314,10 @@ class Domain:
         Path(path).write_text(json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n", "utf-8")
 
     @classmethod
-    def from_json(cls, path: str | Path) -> "Domain":
-        """Read what ``to_json`` wrote.
+    def from_json(cls, path: str | Path, names: Sequence[str] | None = None) -> "Domain":
+        """Read what ``to_json`` wrote, or a person.
+
+        ``names`` are the columns of the table, for a file with patterns of names.
 
         Examples
         --------
@@ -309,16 +327,26 @@ class Domain:
             ...
         FileNotFoundError: [Errno 2] No such file or directory: 'no such file'
         """
-        try:
-            with Path(path).open("rb") as file:  # which may be a device without end
-                text = file.read(_LARGEST + 1)
-            if len(text) > _LARGEST:
-                raise ValueError(f"not a domain: larger than {_LARGEST // 2**20} MiB")
-            return cls.from_dict(json.loads(text.decode("utf-8")))
-        except json.JSONDecodeError as error:
-            raise ValueError(f"not a domain: invalid JSON at line {error.lineno}") from None
-        except (UnicodeDecodeError, RecursionError):
-            raise ValueError("not a domain: not a JSON file") from None
+        return cls.from_dict(load_json(path), names)
+
+    @classmethod
+    def from_codebook(cls, path: str | Path, names: Sequence[str] | None = None) -> "Domain":
+        r"""Read a code book: CSV with the headings column, kind, low, high, values and format.
+
+        ``names`` are the columns of the table, for a code book with patterns like ``*-dose``.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> from lumberjack import Domain
+        >>> text = "column,kind,low,high,values\nage,number,0,120,\nward,category,,,A|B|C\n"
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "codes.csv")
+        ...     _ = open(path, "w").write(text)
+        ...     Domain.from_codebook(path)["ward"]
+        Categorical(categories=('A', 'B', 'C'), missing=True)
+        """
+        return cls.from_dict({**HEAD, **load_codebook(path)}, names)
 
     def to_dict(self) -> dict[str, Any]:
         """The domain as plain, typed data.
@@ -329,14 +357,14 @@ class Domain:
         >>> Domain({"age": (0, 100)}).to_dict()["columns"]
         [{'name': 'age', 'type': 'numeric', 'low': 0.0, 'high': 100.0}]
         """
-        columns = [{"name": name, **_describe(kind)} for name, kind in self._columns.items()]
+        columns = [{"name": name, **describe(kind)} for name, kind in self._columns.items()]
         marked = {"inferred": True} if self.inferred else {}
         version = 1 if all(_in_version_1(kind) for kind in self.kinds) else 2
-        return {"format": "lumberjack-domain", "version": version, **marked, "columns": columns}
+        return {**HEAD, "version": version, **marked, "columns": columns}
 
     @classmethod
-    def from_dict(cls, found: Any) -> "Domain":
-        """Read what ``to_dict`` gave.
+    def from_dict(cls, found: Any, names: Sequence[str] | None = None) -> "Domain":
+        """Read what ``to_dict`` gave, or what is in a file (``from_json``).
 
         Examples
         --------
@@ -345,91 +373,12 @@ class Domain:
         >>> Domain.from_dict(domain.to_dict()) == domain
         True
         """
-        try:
-            if found["format"] != "lumberjack-domain" or found["version"] not in (1, 2):
-                raise ValueError("not a domain: unknown format or version")
-            columns: dict[str, Kind] = {}
-            for column in found["columns"]:
-                kind = _read_kind(column)
-                if columns.setdefault(column["name"], kind) is not kind:
-                    raise ValueError(f"not a domain: column {quote(column['name'])} occurs twice")
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"not a domain: {error}") from None
-        if found.get("inferred", False) is True:  # which of them is not said
-            columns = {name: mark(kind) for name, kind in columns.items()}
-        return cls(columns)
-
-
-def _describe(kind: Kind) -> dict[str, Any]:
-    """A kind as plain data; the inverse of ``_read_kind``."""
-    if isinstance(kind, Open):
-        return {"type": "categorical"}
-    if isinstance(kind, Categorical):
-        learned = {"learned": True} if kind.learned else {}
-        plain = {"categories": list(kind.categories), "missing": kind.missing}
-        return {"type": "categorical", **plain, **learned}
-    grid = kind.grid if isinstance(kind, Cuts) else kind
-    bounds = {"low": grid.low, "high": grid.high} if grid.is_bounded else {}
-    cuts = {"cuts": list(kind.places)} if isinstance(kind, Cuts) else {}
-    learned = {"learned": True} if isinstance(kind, Cuts) and kind.learned else {}
-    return {"type": "datetime" if grid.temporal else "numeric", **bounds, **cuts, **learned}
+        return cls(read_declared(found, names).kinds)
 
 
 def _in_version_1(kind: Kind) -> bool:
-    plain = isinstance(kind, Numeric) and kind.is_bounded
+    plain = isinstance(kind, Numeric) and kind.is_bounded and kind.date_format is None
     return plain or (isinstance(kind, Categorical) and not kind.learned)
-
-
-def mark(kind: Kind) -> Kind:
-    """The same kind, as one that was read off the data."""
-    if isinstance(kind, Open):
-        return kind
-    if isinstance(kind, Cuts):
-        return replace(kind, grid=replace(kind.grid, inferred=True))
-    return replace(kind, inferred=True)
-
-
-def as_given(kind: Kind) -> Kind:
-    """The same kind, as one that this fit did not learn."""
-    return replace(kind, learned=False) if isinstance(kind, Cuts | Categorical) else kind
-
-
-def _read_kind(column: Mapping[str, Any]) -> Kind:
-    """One column as ``to_dict`` describes it, or as somebody has filled in a template."""
-    name, kind = column["name"], column["type"]
-    if kind == "categorical":
-        if "categories" not in column:
-            return Open()
-        if not isinstance(column["categories"], list):
-            raise ValueError(f"not a domain: column {quote(name)} needs a list of categories")
-        missing, learned = (column.get(key, False) is True for key in ("missing", "learned"))
-        return Categorical(tuple(column["categories"]), missing, learned=learned)
-    if kind not in ("numeric", "datetime"):
-        raise ValueError(
-            f"not a domain: column {quote(name)} needs a type (numeric, datetime or categorical), "
-            f"not {quote(kind)}; fill it in"
-        )
-    grid = Numeric(temporal=kind == "datetime")
-    if "low" in column or "high" in column:
-        grid = _read_range(name, column, grid.temporal)
-    if "cuts" not in column:
-        return grid
-    if not isinstance(column["cuts"], list) or any(isinstance(c, bool) for c in column["cuts"]):
-        raise ValueError(f"not a domain: column {quote(name)} needs a list of cuts")
-    return Cuts(grid, tuple(column["cuts"]), learned=column.get("learned", False) is True)
-
-
-def _read_range(name: str, column: Mapping[str, Any], temporal: bool) -> Numeric:
-    low, high = column["low"], column["high"]
-    if temporal and isinstance(low, str) and isinstance(high, str):
-        try:
-            low, high = (seconds(dt.datetime.fromisoformat(v)) for v in (low, high))
-        except ValueError:
-            problem = f"not a domain: column {quote(name)} needs dates like 2026-01-31"
-            raise ValueError(problem) from None
-    if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in (low, high)):
-        raise ValueError(f"not a domain: column {quote(name)} needs numbers as low and high")
-    return Numeric(_bound(low), _bound(high), temporal)
 
 
 @dataclass(frozen=True)
@@ -498,13 +447,6 @@ def _check_rows(n: int) -> None:
     """Row ids are int32 and unchecked in kernels."""
     if n >= 2**31:
         raise ValueError("X must have fewer than 2^31 rows: train on a sample, predict part by part")
-
-
-def _bound(value: Any) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError(f"a range needs bounds below 1e308, got {quote(value)}") from None
 
 
 def _check_name(name: Any) -> str:

@@ -110,7 +110,7 @@ def onnx_inputs(model: Fitted, X: Any) -> dict[str, NDArray[Any]]:
     released, out = released_by(model), {}
     for (name, column), kind in zip(columns_in_order(released, X), released.domain.known, strict=True):
         if isinstance(kind, Number):
-            values: Any = column.timestamps(name) if kind.temporal else column.numbers(name)
+            values: Any = kind.read(name, column)
         else:
             values = _category_inputs(kind, column)
         out[name] = values.reshape(-1, 1)

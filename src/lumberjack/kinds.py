@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lumberjack.kernels import kernel
 from lumberjack.quoting import quote
-from lumberjack.values import Column, is_missing
+from lumberjack.values import Column, check_date_format, is_missing
 
 __all__ = [
     "CELLS",
@@ -77,13 +77,14 @@ def values_at(places: Any) -> NDArray[np.float64]:
 class Numeric:
     """Numbers from ``low`` to ``high``; with ``temporal`` they are seconds since 1970 (UTC).
 
-    Without bounds (the default) any number is allowed, infinite ones too. ``inferred`` says that the
-    bounds were read off the data.
+    Without bounds (the default) any number is allowed, infinite ones too. ``date_format`` says how text
+    is read as dates (None: like 2026-01-31), ``inferred`` that the bounds were read off the data.
     """
 
     low: float = -math.inf
     high: float = math.inf
     temporal: bool = False
+    date_format: str | None = field(default=None, repr=False)
     inferred: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -91,6 +92,8 @@ class Numeric:
             raise ValueError(
                 f"a range needs finite bounds, low <= high, got ({self.low:g}, {self.high:g})"
             )
+        if self.date_format is not None:
+            check_date_format(self.date_format)
 
     @property
     def is_bounded(self) -> bool:
@@ -99,7 +102,7 @@ class Numeric:
 
     def read(self, name: str, values: Column) -> NDArray[np.float64]:
         """Numbers, or seconds since 1970; NaN where missing."""
-        return values.timestamps(name) if self.temporal else values.numbers(name)
+        return values.timestamps(name, self.date_format) if self.temporal else values.numbers(name)
 
     def encode(self, name: str, values: Column, out: Places) -> None:
         """Place numbers on the grid, clipped to its range; a missing value is MISSING."""
@@ -184,6 +187,10 @@ class Cuts:
     def edges(self) -> tuple[float, ...]:
         """The smallest number above each cut."""
         return tuple(self.grid.values_at(self.places).tolist())
+
+    def read(self, name: str, values: Column) -> NDArray[np.float64]:
+        """Numbers, or seconds since 1970; NaN where missing."""
+        return self.grid.read(name, values)
 
     def encode(self, name: str, values: Column, out: Places) -> None:
         """How many cuts are below each number; a missing value is MISSING."""

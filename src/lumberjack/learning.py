@@ -24,7 +24,8 @@ from lumberjack.columns import (
     frequent_values,
     name_key,
 )
-from lumberjack.domain import Domain, as_given
+from lumberjack.declared import as_given
+from lumberjack.domain import Domain
 from lumberjack.engines.base import Block, Rows, Size
 from lumberjack.guarantee import Guarantee
 from lumberjack.kinds import (

@@ -62,3 +62,9 @@ Skip = Annotated[
     list[str] | None, typer.Option("--skip", help="A column to leave out. May be repeated.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no remarks.")]
+DateFormat = Annotated[
+    str | None,
+    typer.Option(
+        help="How a CSV file writes dates, like %d.%m.%Y. Columns that hold only these are dates."
+    ),
+]

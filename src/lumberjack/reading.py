@@ -4,7 +4,6 @@ In: a table (``tables``), and what is declared about its columns. Out: arrays th
 column that nobody declared holds what a Parquet file's schema says, or what all of a CSV file reads as.
 """
 
-import datetime as dt
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lumberjack.checking import Check
+from lumberjack.declared import parse_label
 from lumberjack.domain import Domain, Encoded, complete
 from lumberjack.inputs import read_people
 from lumberjack.kinds import OTHER, Category, Codes, Kind, Number, Numeric, Open, list_values
@@ -28,22 +28,11 @@ __all__ = [
     "as_read",
     "label_reader",
     "number_reader",
-    "parse_label",
     "person_reader",
     "speller",
 ]
 
 Reader = Callable[[Values], NDArray[Any]]
-
-
-def parse_label(text: str) -> Category:
-    """A label as it was meant: a whole number, a number, true or false, or text."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return {"true": True, "false": False}.get(text.lower(), text)
 
 
 def speller(table: Table, kind: str) -> Callable[[Any], Any]:
@@ -80,12 +69,6 @@ class Matcher:
         return value
 
 
-def _moment(value: Any) -> dt.date | None:
-    if value is None or (isinstance(value, str) and is_null(value)):
-        return None
-    return dt.datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
-
-
 class Labels:
     """The values of an open column over all chunks: what ``kinds.list_values`` gives for a whole one."""
 
@@ -110,17 +93,19 @@ class Labels:
         return labels
 
 
-_AS_READ: dict[str, Kind] = {"numeric": Numeric(), "datetime": Numeric(temporal=True)}
-
-
 def as_read(
-    table: Table, declared: Domain | None, names: Sequence[str], types: Mapping[str, str]
+    table: Table,
+    declared: Domain | None,
+    names: Sequence[str],
+    types: Mapping[str, str],
+    date_format: str | None = None,
 ) -> Domain:
     """Add the columns that are not declared, as Python would read them from such a table."""
     if table.is_parquet:
         return complete(declared, table.without_rows(names))
     known = {} if declared is None else dict(zip(declared, declared.kinds, strict=True))
-    return Domain({**known, **{n: _AS_READ.get(types[n], Open()) for n in names if n not in known}})
+    kinds = {"numeric": Numeric(), "datetime": Numeric(temporal=True, date_format=date_format)}
+    return Domain({**known, **{n: kinds.get(types[n], Open()) for n in names if n not in known}})
 
 
 @dataclass(frozen=True)
@@ -213,17 +198,11 @@ class Source:
         if not isinstance(given, Values):
             return Column(given), None
         distinct = np.empty(len(given.distinct), dtype=object)
-        try:
-            distinct[:] = list(map(self._meaning(name, kind), given.distinct))
-        except ValueError:
-            problem = "must hold dates like 2026-01-31 or 2026-01-31T12:00:00"
-            raise ValueError(f"{self.table.path}: column {quote(name)} {problem}") from None
+        distinct[:] = list(map(self._meaning(name, kind), given.distinct))
         return Column(distinct), given.place
 
     def _meaning(self, name: str, kind: Kind) -> Callable[[Any], Any]:
-        if isinstance(kind, Number):
-            return _moment
-        if isinstance(kind, Open):
+        if isinstance(kind, Number | Open):  # dates are read by their kind
             return speller(self.table, self.types.get(name, "text"))
         return Matcher(kind.categories, text=not self.table.is_parquet)
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 
 from lumberjack.inputs import NULLS
 from lumberjack.quoting import quote, quote_all
+from lumberjack.values import seconds
 
 __all__ = ["Chunk", "Numbers", "Progress", "Table", "Values", "is_null"]
 
@@ -112,15 +114,21 @@ class Table:
         """The Arrow type of a column's values; text in a CSV file."""
         return _plain(self._parquet().schema_arrow.field(name).type) if self.is_parquet else pa.string()
 
-    def read_types(self, names: Sequence[str], progress: Progress | None = None) -> dict[str, str]:
+    def read_types(
+        self, names: Sequence[str], date_format: str | None = None, progress: Progress | None = None
+    ) -> dict[str, str]:
         """What columns hold: by the schema of a Parquet file, or by all rows of a CSV file.
 
-        In a CSV file a column holds numbers if all of it can be read so, or else booleans, or else text.
+        In a CSV file a column holds numbers if all of it can be read so, or else booleans, or dates of
+        the given format, or else text.
         """
         if self.is_parquet:
             return {name: kind for name, kind in self.types().items() if name in names}
         self.check_columns(names)
-        possible = {name: dict(_TESTS) for name in names}
+        tests = {"numeric": _are_numbers, "boolean": _are_booleans}  # in this order
+        if date_format is not None:
+            tests["datetime"] = partial(_are_dates, date_format)
+        possible = {name: dict(tests) for name in names}
         if not names:  # which Arrow would take for all of them
             return {}
         for batch in self._csv_batches(list(names), [], progress or (lambda _: None)):
@@ -320,7 +328,13 @@ def _are_booleans(column: Any) -> bool:
     return pc.all(pc.is_in(spelt, pa.array(["true", "false"])), min_count=0).as_py() is True
 
 
-_TESTS = {"numeric": _are_numbers, "boolean": _are_booleans}  # in this order
+def _are_dates(date_format: str, column: Any) -> bool:
+    try:
+        for text in pc.unique(column).to_pylist():
+            seconds(text, date_format)
+    except ValueError:
+        return False
+    return True
 
 
 def _kind_of(kind: Any) -> str:

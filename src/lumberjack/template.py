@@ -1,92 +1,86 @@
-"""Domain files for people: a template from a file's schema, filled in by answers.
+"""Domain files for people: what is declared about a file's columns, and blanks for the rest.
 
 In: names and types of columns, and what a person says about them. Out: the JSON that
-``Domain.from_json`` reads, or refuses by name where something is still to be filled in. No row is read,
-except by ``infer``, whose result is marked.
+``Domain.from_json`` reads, in which anything may stay open. No row is read, except by ``infer``, whose
+result is marked.
 """
 
 import datetime as dt
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from lumberjack.domain import Domain, mark, read_off
-from lumberjack.kinds import Categorical, Kind
-from lumberjack.reading import parse_label, speller
+from lumberjack.declared import (
+    HEAD,
+    SKIP,
+    Answer,
+    describe,
+    load_json,
+    mark,
+    read_declared,
+)
+from lumberjack.domain import Domain, read_off
+from lumberjack.kinds import Categorical, Kind, Numeric
+from lumberjack.reading import speller
 from lumberjack.tables import Progress, Table, Values
 
-__all__ = ["ask_column", "infer", "parse_bounds", "parse_labels", "template", "to_fill_in"]
-
-Prompt = Callable[[str, str | None], str]
+__all__ = ["infer", "left_open", "parse_bounds", "read_domain", "template"]
 
 
-def template(types: Mapping[str, str], known: Mapping[str, Kind]) -> dict[str, Any]:
-    """A domain as JSON, with null where nobody has said anything yet."""
-    columns = []
-    for name, kind in types.items():
-        if name in known:
-            columns += Domain({name: known[name]}).to_dict()["columns"]
-        elif kind == "boolean":  # the type alone tells
-            columns += Domain({name: Categorical((False, True), missing=True)}).to_dict()["columns"]
-        elif kind in ("numeric", "datetime"):
-            columns.append({"name": name, "type": kind, "low": None, "high": None})
-        elif kind == "text":
-            columns.append({"name": name, "type": "categorical", "categories": None, "missing": False})
-        else:
-            blank = {"low": None, "high": None, "categories": None, "missing": False}
-            columns.append({"name": name, "type": None, **blank})
-    return {"format": "lumberjack-domain", "version": 1, "columns": columns}
+def read_domain(path: Path | None, table: Table) -> tuple[Domain | None, list[str]]:
+    """What a domain file says about the columns of a table, and which it says to leave out."""
+    if path is None:
+        return None, []
+    declared = read_declared(load_json(path), table.names())
+    skipped = [name for name in declared.skipped if name in table.names()]
+    return Domain(declared.kinds) if declared.kinds else None, skipped
 
 
-def to_fill_in(found: Mapping[str, Any]) -> list[str]:
-    """Columns of a template that still need an answer."""
+def template(types: Mapping[str, str], known: Mapping[str, Answer]) -> dict[str, Any]:
+    """A domain as JSON, with null where nobody has said anything."""
+    columns = [{"name": name, **_column(kind, known.get(name))} for name, kind in types.items()]
+    return {**HEAD, "columns": columns}
+
+
+def _column(kind: str, answer: Answer) -> dict[str, Any]:
+    if answer == SKIP:
+        return {"type": SKIP}
+    if kind == "boolean" and answer is None:  # the type alone tells
+        answer = Categorical((False, True), missing=True)
+    if isinstance(answer, Kind):
+        return describe(answer)
+    if kind in ("numeric", "datetime"):
+        return {"type": kind, "low": None, "high": None}
+    if kind == "text":
+        return {"type": "categorical", "categories": None}
+    return {"type": None, "low": None, "high": None, "categories": None}
+
+
+def left_open(found: Mapping[str, Any]) -> list[str]:
+    """Columns of a template that are left to be learned."""
     return [column["name"] for column in found["columns"] if None in column.values()]
 
 
-def parse_bounds(text: str) -> Kind:
+def parse_bounds(text: str, date_format: str | None = None) -> Numeric:
     """A range like 17:90 or 2020-01-01:2024-12-31."""
     if ":" not in text:
         raise ValueError(f"a range is LOW:HIGH, like 17:90, got {text!r}")
+    readers: list[tuple[Callable[[str], Any], str | None]]
+    readers = [(float, None), (dt.datetime.fromisoformat, date_format)]
+    if date_format is not None:
+        readers.append((lambda day: dt.datetime.strptime(day, date_format), date_format))
     for at in (i for i, letter in enumerate(text) if letter == ":"):  # times hold colons as well
         low, high = text[:at].strip(), text[at + 1 :].strip()
-        for read in (float, dt.datetime.fromisoformat):
+        for read, known in readers:
             try:
                 bounds = read(low), read(high)
             except ValueError:
                 continue
-            return Domain.numeric(*bounds)
-    raise ValueError(f"a range needs two numbers or two dates like 2026-01-31, got {text!r}")
-
-
-def parse_labels(text: str) -> list[Any]:
-    """Labels like a,b,c: all numbers, all true or false, or all text."""
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    if not words:
-        raise ValueError("give at least one value, separated by commas")
-    labels = [parse_label(word) for word in words]
-    return words if any(isinstance(label, str) for label in labels) else labels
-
-
-def ask_column(name: str, kind: str, prompt: Prompt, complain: Callable[[str], None]) -> Kind | None:
-    """What a person says about a column; None to leave it out."""
-    guess = {"numeric": "n", "datetime": "n", "boolean": "c", "text": "c"}.get(kind)
-    while True:
-        answer = prompt(f"{name}: [n]umbers or dates, [c]ategories, [s]kip", guess).strip().lower()[:1]
-        if answer == "s":
-            return None
-        try:
-            if answer == "n":
-                low = prompt("  smallest possible value", None)
-                high = prompt("  largest possible value", None)
-                return parse_bounds(f"{low}:{high}")
-            if answer == "c":
-                given = prompt("  all possible values, separated by commas", None)
-                missing = prompt("  can it be missing? [y/n]", "n").strip().lower()[:1] == "y"
-                return Domain.categorical(parse_labels(given), missing=missing)
-            complain("Please answer n, c or s.")
-        except (TypeError, ValueError) as error:
-            complain(str(error))
+            return Domain.numeric(*bounds, date_format=known)
+    like = "2026-01-31" if date_format is None else f"2026-01-31 or {date_format}"
+    raise ValueError(f"a range needs two numbers or two dates like {like}, got {text!r}")
 
 
 def infer(table: Table, names: list[str], target: str | None, progress: Progress) -> Domain:

@@ -5,6 +5,7 @@ In: frames and arrays. Out: ``Column`` objects. How one value is read never depe
 
 import datetime as dt
 import math
+import re
 from typing import Any
 
 import narwhals.stable.v1 as nw
@@ -13,8 +14,10 @@ from numpy.typing import NDArray
 
 from lumberjack.quoting import quote, reading
 
-__all__ = ["Column", "columns_of", "is_missing", "seconds"]
+__all__ = ["Column", "check_date_format", "columns_of", "is_missing", "seconds"]
 
+_EXAMPLE = dt.datetime(2026, 1, 31)
+_LONGEST = 100  # characters of a date format
 _INTEGERS = (nw.Int8, nw.Int16, nw.Int32, nw.Int64, nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64)
 
 
@@ -90,14 +93,19 @@ class Column:
         except (TypeError, ValueError):
             raise TypeError(f"column {quote(name)} must hold numbers, like its domain") from None
 
-    def timestamps(self, name: str) -> NDArray[np.float64]:
-        """Seconds since 1970, NaN where missing."""
+    def timestamps(self, name: str, date_format: str | None = None) -> NDArray[np.float64]:
+        """Seconds since 1970, NaN where missing; text is read by the format."""
         try:
             if self.is_temporal:  # as integers: Python knows no dates beyond the year 9999
                 return self._timestamps()
-            return np.array([seconds(v) for v in self.items()], dtype=np.float64)
+            items, known = self.items(), dict[str, float]()
+            for text in {v for v in items if isinstance(v, str)}:
+                known[text] = seconds(text, date_format)
+            found = [known[v] if isinstance(v, str) else seconds(v) for v in items]
+            return np.array(found, dtype=np.float64)
         except (TypeError, ValueError, ArithmeticError, AttributeError):
-            raise TypeError(f"column {quote(name)} must hold dates, like its domain") from None
+            like = _EXAMPLE.strftime(date_format or "%Y-%m-%d")
+            raise TypeError(f"column {quote(name)} must hold dates, like {like}") from None
 
     def _timestamps(self) -> NDArray[np.float64]:
         if isinstance(self.values, np.ndarray):
@@ -129,13 +137,30 @@ def is_missing(value: Any) -> bool:
         return False
 
 
-def seconds(when: Any) -> float:
-    """Seconds since 1970 (UTC) of a date or time; NaN if it is missing."""
+def seconds(when: Any, date_format: str | None = None) -> float:
+    """Seconds since 1970 (UTC) of a date, a time, or one in text; NaN if it is missing."""
     if is_missing(when):
         return math.nan
+    if isinstance(when, str):
+        text = when.strip()
+        if date_format is None:
+            when = dt.datetime.fromisoformat(text)
+        else:
+            when = dt.datetime.strptime(text, date_format)
     if isinstance(when, dt.date) and not isinstance(when, dt.datetime):
         when = dt.datetime(when.year, when.month, when.day)
     return float((when if when.tzinfo else when.replace(tzinfo=dt.UTC)).timestamp())
+
+
+def check_date_format(date_format: Any) -> None:
+    """Refuse a format that cannot be read."""
+    try:
+        if not isinstance(date_format, str) or len(date_format) > _LONGEST:
+            raise ValueError
+        dt.datetime.strptime(_EXAMPLE.strftime(date_format), date_format)
+    except (ValueError, re.error):
+        problem = f"a date format is like '%d.%m.%Y', got {quote(date_format)}"
+        raise ValueError(problem) from None
 
 
 def columns_of(X: Any) -> tuple[list[str] | None, list[Column]]:
