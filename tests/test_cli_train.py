@@ -206,7 +206,7 @@ def test_rows_of_unknown_labels_are_left_out_of_scores(run):
     for more in ("", "--epsilon 1"):
         code, out, err = run(f"evaluate model rare.csv --target income {more}")
         assert code == 0
-        assert "Rows with a label that the model does not know are left out." in err
+        assert "Rows whose label the model does not know, if any, are left out." in err
         assert "rare" not in out + err
     frame.tail(1).to_csv("rare.csv", index=False)
     code, _, err = run("evaluate model rare.csv --target income")

@@ -1,11 +1,12 @@
 """Domain files for people, and what people answer."""
 
 import datetime as dt
+import json
 
 import pytest
 
 from lumberjack import Domain
-from lumberjack.template import left_open, parse_bounds, template
+from lumberjack.template import left_open, parse_bounds, template, to_text
 
 
 def test_a_template_is_what_a_domain_reads_once_it_is_filled_in():
@@ -22,6 +23,19 @@ def test_a_template_is_what_a_domain_reads_once_it_is_filled_in():
     assert domain["age"] == Domain.numeric(0, 100)
     assert domain["member"].categories == (False, True)
     assert domain["member"].missing
+
+
+def test_a_file_has_a_line_for_each_column():
+    names = ["a", 'q"', "\u00e4\n"]
+    made = template(dict.fromkeys(names, "text"), {"a": Domain.categorical(["\u00df"])})
+    text = to_text({**made, "inferred": True})
+    assert json.loads(text) == {**made, "inferred": True}
+    lines = text.splitlines()
+    assert len(lines) == 7 + len(names)
+    assert (
+        lines[5]
+        == '    {"name": "a", "type": "categorical", "categories": ["\u00df"], "missing": false},'
+    )
 
 
 @pytest.mark.parametrize(

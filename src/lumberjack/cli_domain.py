@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lumberjack.console import bar, say, show, to_json, write
+from lumberjack.console import bar, say, show, write
 from lumberjack.declared import HEAD, SKIP, Answer, load_codebook, load_json, parse_labels, read_declared
 from lumberjack.domain import Domain
 from lumberjack.files import check_target
@@ -15,7 +15,7 @@ from lumberjack.options import DataFile, DateFormat, Delimiter, DomainFile, Forc
 from lumberjack.quoting import quote_all
 from lumberjack.reading import Source
 from lumberjack.tables import Table
-from lumberjack.template import infer, left_open, parse_bounds, read_domain, template
+from lumberjack.template import infer, left_open, parse_bounds, read_domain, template, to_text
 from lumberjack.values import check_date_format
 from lumberjack.wizard import Wizard
 
@@ -98,7 +98,7 @@ def domain_command(
             waiting = {name: kind for name, kind in table.types().items() if name not in given}
             given |= _ask(waiting, draft, date_format)
         found = template(table.types(), given)
-    write(output, to_json(found), force)
+    write(output, to_text(found).encode(), force)
     draft.unlink(missing_ok=True)
     say(f"Wrote {output}.")
     if open_columns := left_open(found):
@@ -151,7 +151,7 @@ def _ask(types: Mapping[str, str], draft: Path, date_format: str | None) -> Mapp
         say(f"Going on after {len(answers)} answers in {draft}; delete it to begin anew.")
 
     def keep(answers: Mapping[str, Answer]) -> None:
-        write(draft, to_json(template(dict.fromkeys(answers, "unknown"), answers)), True)
+        write(draft, to_text(template(dict.fromkeys(answers, "unknown"), answers)).encode(), True)
 
     try:
         return Wizard(_prompt, say, keep, date_format, answers).run(types)

@@ -171,7 +171,7 @@ def evaluate(
         ]
         print_rows(["probability given", "came true", "share of rows"], rows, title="Calibration")
     if learned:
-        say("Rows with a label that the model does not know are left out.")
+        say("Rows whose label the model does not know, if any, are left out.")
     if spent is None:
         say(
             "These scores are exact and outside the guarantee: they tell about single held-out rows. "

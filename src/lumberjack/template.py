@@ -6,6 +6,7 @@ result is marked.
 """
 
 import datetime as dt
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from lumberjack.kinds import Categorical, Kind, Numeric
 from lumberjack.reading import speller
 from lumberjack.tables import Progress, Table, Values
 
-__all__ = ["infer", "left_open", "parse_bounds", "read_domain", "template"]
+__all__ = ["infer", "left_open", "parse_bounds", "read_domain", "template", "to_text"]
 
 
 def read_domain(path: Path | None, table: Table) -> tuple[Domain | None, list[str]]:
@@ -56,6 +57,13 @@ def _column(kind: str, answer: Answer) -> dict[str, Any]:
     if kind == "text":
         return {"type": "categorical", "categories": None}
     return {"type": None, "low": None, "high": None, "categories": None}
+
+
+def to_text(found: Mapping[str, Any]) -> str:
+    """A domain as JSON with a line for each column, to be filled in."""
+    head = [f"  {json.dumps(key)}: {json.dumps(found[key])}," for key in found if key != "columns"]
+    columns = [f"    {json.dumps(column, ensure_ascii=False)}" for column in found["columns"]]
+    return "\n".join(["{", *head, '  "columns": [', ",\n".join(columns), "  ]", "}", ""])
 
 
 def left_open(found: Mapping[str, Any]) -> list[str]:
