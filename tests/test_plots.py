@@ -1,5 +1,8 @@
 """Pictures: what they show, read off the Axes."""
 
+import copy
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -136,6 +139,18 @@ def test_importances_and_budget_are_those_of_the_report(mixed):
     for patch in ax.patches:  # every share is in the text report, to a tenth of a percent
         assert f"{patch.get_width():.1%}" in report
     assert sum(widths) == pytest.approx(2, abs=2e-3)  # one whole budget, one whole delta
+
+
+def test_a_budget_of_many_parts(mixed):
+    """Categories, classes, cuts, pruning, splits, leaves; noise, cut-offs, half of delta unused."""
+    _, frame, y = mixed
+    model = copy.copy(LumberjackClassifier(8.0, n_estimators=2).fit(frame, y > 1))
+    doubled = dataclasses.replace(model.guarantee_, delta=2 * model.guarantee_.delta)
+    model.released_ = dataclasses.replace(model.released_, guarantee=doubled)
+    widths = [patch.get_width() for patch in plots.plot_budget(model).patches]
+    assert len(widths) == 6 + 3
+    assert sum(widths[:6]) == pytest.approx(1)
+    assert widths[-1] == pytest.approx(0.5, abs=0.01)
 
 
 def test_a_tree_shows_every_node_once_and_no_branches_cross(toy):

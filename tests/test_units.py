@@ -55,4 +55,4 @@ def test_values_are_told_apart_with_few_letters():
     assert several([0.0, day], temporal=True) == ["1970-01-01", "1970-01-02"]
     assert several([0.0, 60.0], temporal=True) == ["1970-01-01 00:00:00", "1970-01-01 00:01:00"]
     assert several([]) == []
-    assert several([5.0, 5.0]) == ["5", "5"]
+    assert several([0.1, 0.1]) == ["0.1", "0.1"]

@@ -100,9 +100,10 @@ class Entry:
 
     def short(self) -> str:
         """Some of the values: cuts at even distances by rank, the first categories."""
-        if self.is_cut and len(self.values) > _CUTS:
-            ranks = np.linspace(0, len(self.values) - 1, _CUTS).round().astype(int)
-            return " … ".join(several([self.cuts[i] for i in ranks], self.is_date))
+        cuts = self.cuts
+        if len(cuts) > _CUTS:
+            ranks = np.linspace(0, len(cuts) - 1, _CUTS).round().astype(int)
+            return " … ".join(several([cuts[i] for i in ranks], self.is_date))
         said: list[str] = []
         room = _LETTERS
         for value in self.listed():

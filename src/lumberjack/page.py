@@ -280,11 +280,11 @@ def _entry(entry: Entry, number: str) -> str:
 
 def _strip(entry: Entry, number: str) -> str:
     """A tick for each cut, with the lowest, the middle and the highest in words."""
-    left, width = 2.0, _WIDTH - 4.0
-    x = left + width * spread(entry.cuts)
+    cuts, left, width = entry.cuts, 2.0, _WIDTH - 4.0
+    x = left + width * spread(cuts)
     ticks = "".join(f"M{place:.1f} 3v14" for place in x.tolist())
     ranks = sorted({0, len(x) // 2, len(x) - 1})
-    said = dict(zip(ranks, several([entry.cuts[i] for i in ranks], entry.is_date), strict=True))
+    said = dict(zip(ranks, several([cuts[i] for i in ranks], entry.is_date), strict=True))
     room = [_LETTER * len(text) for text in said.values()]
     drawing = f'<line x1="0" y1="10" x2="{_WIDTH}" y2="10"/><path d="{ticks}"/>'
     drawing += _label(0, 31, said[0], "start")

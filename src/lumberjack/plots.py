@@ -6,6 +6,7 @@ Colours are those of Okabe and Ito (2008), which colour-blind readers can tell a
 """
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -336,7 +337,7 @@ def plot_budget(model: Fitted, *, ax: Any = None) -> Any:
     """
     report = describe(model)
     ax = _axes(ax)
-    colours = iter(_COLOURS)
+    colours = cycle(_COLOURS)
     for name, parts in (("budget", report.budget), ("delta", report.failure)):
         start = 0.0
         for part in parts:

@@ -43,7 +43,7 @@ def one(value: float, temporal: bool = False, step: str = "s") -> str:
 
 
 def several(values: Sequence[float], temporal: bool = False) -> list[str]:
-    """Distinct numbers or dates, as short as tells them apart.
+    """Numbers or dates, as short as tells them apart.
 
     Examples
     --------
@@ -57,6 +57,6 @@ def several(values: Sequence[float], temporal: bool = False) -> list[str]:
             said = [one(value, True, "D" if digits == 3 else "s") for value in values]
         else:
             said = [number(value, digits) for value in values]
-        if len(set(said)) == len(said):
+        if len(set(said)) == len(set(values)):
             break
     return said
