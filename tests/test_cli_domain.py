@@ -69,6 +69,12 @@ def test_an_interruption_loses_no_answer(run, tmp_path):
     assert not (tmp_path / "d.json.draft").exists()
 
 
+def test_a_draft_waits_for_who_answers(run, tmp_path):
+    assert run("domain t.csv -o d.json --ask", ["skip"])[0] == 2
+    assert run("domain t.csv -o d.json --no-ask")[0] == 0
+    assert columns("d.json.draft") == {"id": SKIP}
+
+
 def test_ctrl_c_loses_no_answer(run, monkeypatch):
     lines = iter(["skip", "0:120"])
 
@@ -86,7 +92,7 @@ def test_ctrl_c_loses_no_answer(run, monkeypatch):
 def test_a_code_book_answers_and_the_rest_is_asked(run):
     text = (
         "column,kind,low,high,values\nid,skip,,,\nage,number,0,120,\n*-metformin,,,,No|Up\n"
-        "weight,number,0,500,\n"
+        "weight,number,0,500,\nseen,,,,\n"
     )
     with open("book.csv", "w") as file:
         file.write(text)

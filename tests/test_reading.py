@@ -11,6 +11,7 @@ TEXTS = {
     "whole": ["1", "-2", "+3", "007"],
     "decimal": ["1.5", ".5", "2.", "1e3"],
     "infinite": ["inf", "1", "-inf", "1e999"],
+    "padded": [" 1", "2", " 3", "4"],
     "gaps": ["", "NA", "3", "nan"],
     "nothing": ["", "NA", "null", "None"],
     "flags": ["True", "false", "TRUE", "False"],

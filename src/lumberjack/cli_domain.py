@@ -91,15 +91,14 @@ def domain_command(
     for name, text in _pairs(categories, "--categories", table):
         given[name] = Domain.categorical(parse_labels(text.split(",")))
     draft = output.with_name(output.name + ".draft")
-    if from_data:
-        found = _from_data(table, target, given)
-    else:
-        if sys.stdin.isatty() if ask is None else ask:
-            waiting = {name: kind for name, kind in table.types().items() if name not in given}
-            given |= _ask(waiting, draft, date_format)
-        found = template(table.types(), given)
+    asking = not from_data and (sys.stdin.isatty() if ask is None else ask)
+    if asking:
+        waiting = {name: kind for name, kind in table.types().items() if name not in given}
+        given |= _ask(waiting, draft, date_format)
+    found = _from_data(table, target, given) if from_data else template(table.types(), given)
     write(output, to_text(found).encode(), force)
-    draft.unlink(missing_ok=True)
+    if asking:
+        draft.unlink(missing_ok=True)
     say(f"Wrote {output}.")
     if open_columns := left_open(found):
         say("Left open, to be learned privately: " + quote_all(open_columns))

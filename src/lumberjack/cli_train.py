@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from lumberjack.checking import EYES_ONLY, Check
 from lumberjack.console import (
@@ -22,7 +23,7 @@ from lumberjack.console import (
     write,
 )
 from lumberjack.declared import parse_labels
-from lumberjack.domain import Domain
+from lumberjack.domain import Domain, Encoded
 from lumberjack.files import check_target
 from lumberjack.forest import LumberjackClassifier, LumberjackRegressor
 from lumberjack.guarantee import ClassLeaf
@@ -56,6 +57,8 @@ from lumberjack.template import parse_bounds, read_domain
 from lumberjack.values import Column, check_date_format
 
 __all__ = ["train"]
+
+_NO_DATES = "the target {} is a date; only numbers can be predicted"
 
 Model = LumberjackClassifier | LumberjackRegressor
 Task = Literal["classification", "regression"]
@@ -91,9 +94,6 @@ class Aim:
         if kind == "datetime":
             raise ValueError(_NO_DATES.format(quote(self.target)))
         return dataclasses.replace(self, task="classification")
-
-
-_NO_DATES = "the target {} is a date; only numbers can be predicted"
 
 
 @app.command()
@@ -173,35 +173,23 @@ def train(
     source, aim = _look(table, features, names, aim, date_format)
     if accounting == "paper" and any(source.domain.to_learn(guided=False)):
         raise ValueError("--accounting paper has no price for what is learned: declare all columns")
-    readers = {target: number_reader(target)}
-    if aim.task != "regression":
-        readers[target] = label_reader(source, target, aim.labels)
-    if person is not None:
-        readers[person] = person_reader(person)
-    check = Check()
-    with bar("Reading") as done:
-        X, extra = source.read(readers, done, check)
+    check = None if quiet or as_json else Check()
+    X, y, people = _read(source, aim, person, check)
     fitted = model(aim)
     with remarks():
-        y = np.array(extra[target].tolist())  # of one type
-        fitted.fit(X, y, person_ids=None if person is None else extra[person])
+        fitted.fit(X, y, person_ids=people)
     write(output, pack(fitted), force)
+    promise = fitted.guarantee_
     if as_json:
-        found = {
-            "released": released(fitted.forest_),
-            "guarantee": dataclasses.asdict(fitted.guarantee_),
-        }
+        found = {"released": released(fitted.forest_), "guarantee": dataclasses.asdict(promise)}
         print_json({"model": str(output), **found})
         return
-    if not quiet:
-        if aim.bounds is not None:
-            check.add(target, Numeric(*aim.bounds), Column(extra[target]))
+    if check is not None:
         _say_kinds(source.domain, features)
-        if check.summary():
-            say(f"{EYES_ONLY} {check.summary()}", "yellow")
+        _say_outside(check, aim, y)
         say(f"Wrote {output}.")
-    print_guarantee(fitted.guarantee_, short=True)
-    print_released(fitted.forest_, fitted.guarantee_)
+    print_guarantee(promise, short=True)
+    print_released(fitted.forest_, promise)
 
 
 def _aim(
@@ -274,6 +262,30 @@ def _look(
     if aim.task is None:
         aim = aim.by_type(types[aim.target])
     return Source(table, as_read(table, features, names, types, date_format), types), aim
+
+
+def _read(
+    source: Source, aim: Aim, person: str | None, check: Check | None
+) -> tuple[Encoded, NDArray[Any], NDArray[Any] | None]:
+    """Encoded rows, their targets, and whose they are."""
+    of_target = number_reader(aim.target)
+    if aim.task != "regression":
+        of_target = label_reader(source, aim.target, aim.labels)
+    readers = {aim.target: of_target}
+    if person is not None:
+        readers[person] = person_reader(person)
+    with bar("Reading") as done:
+        X, extra = source.read(readers, done, check)
+    y = np.array(extra[aim.target].tolist())  # of one type
+    return X, y, None if person is None else extra[person]
+
+
+def _say_outside(check: Check, aim: Aim, y: NDArray[Any]) -> None:
+    """What is outside the domain, for the data holder alone."""
+    if aim.bounds is not None:
+        check.add(aim.target, Numeric(*aim.bounds), Column(y))
+    if check.summary():
+        say(f"{EYES_ONLY} {check.summary()}", "yellow")
 
 
 def _say_kinds(domain: Domain, declared: Domain | None) -> None:
