@@ -2,6 +2,7 @@
 
 import itertools
 from fractions import Fraction
+from functools import partial
 
 import naive
 import numpy as np
@@ -86,6 +87,21 @@ def test_cuts_are_those_of_the_naive_reference(shape, exponent):
         found = choose_cuts(tally(codes), grid, 4, exponent, Bits(seed), np.uint64(7))
         expected = naive.choose_cuts(codes, (0, top), 4, exponent, 7, draws(Bits(seed)))
         assert found == tuple(sorted(expected))
+
+
+@pytest.mark.parametrize("exponent", [0.02, 1.0])
+def test_ninety_percent_of_codes_are_below_the_place(exponent):
+    """Places of the naive reference with the same noise; and with little of it, where they should be."""
+    rng = np.random.default_rng(2)
+    codes, grid = np.sort(rng.integers(10, 10**6, 400)).tolist(), (0, 10**6)
+    for seed in range(20):
+        key, bits = np.uint64(3), Bits(seed)
+        found = choose_place(tally(codes), grid, NINETIETH, exponent, bits, key)
+        draw = partial(draws(bits), 3)
+        assert found == naive.choose_place(codes, grid, Fraction(9, 10), exponent, draw)
+        if exponent == 1.0:
+            # Scores 30 below the best have chance e^-30, times 10^6 places.
+            assert codes[360 - 38] < found <= codes[360 + 38]
 
 
 def test_place_with_no_room_is_none():

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from scipy import sparse
 
-from lumberjack import inputs
+from lumberjack import Domain, inputs
 from lumberjack.noise import Bits
 
 
@@ -59,8 +59,7 @@ def test_people_are_plain_values_one_by_one():
 
 
 def limit(people, r, seed=None):
-    codes = np.arange(len(people), dtype=np.uint32)[:, None]
-    return inputs.limit_rows(codes, np.zeros(len(people)), people, r, Bits(seed))
+    return inputs.limit_rows([np.arange(len(people), dtype=np.uint64)], people, r, Bits(seed))
 
 
 @pytest.mark.parametrize("seed", [None, 3])
@@ -71,11 +70,18 @@ def test_nobody_keeps_more_rows_than_allowed(seed):
     assert kept.tolist() == sorted(kept)
 
 
+def content_of(values):
+    encoded = Domain({"ward": Domain.categorical()}).read([[value] for value in values])
+    return inputs.content(encoded.codes[:, 0], encoded.labels["ward"])
+
+
 def test_rows_kept_of_one_person_depend_on_no_other():
-    codes = np.arange(8, dtype=np.uint32)[:, None]
-    one = inputs.limit_rows(codes[:4], np.zeros(4), [*"aaaa"], 2, Bits(1))
-    two = inputs.limit_rows(codes, np.zeros(8), [*"aaaabbbb"], 2, Bits(1))
-    assert one.tolist() == [row for row in two if row < 4]
+    wards, other = [*"cdef"], [*"abcd"]  # their codes follow from all wards of the table
+    one, two = (
+        inputs.limit_rows([content_of(values)], people, 2, Bits(1)).tolist()
+        for values, people in ((wards, [*"pppp"]), (wards + other, [*"ppppqqqq"]))
+    )
+    assert one == [row for row in two if row < 4]
 
 
 def test_rows_of_a_person_are_chosen_alike_often():
@@ -86,14 +92,76 @@ def test_rows_of_a_person_are_chosen_alike_often():
 
 def test_labels_are_places_in_the_public_set():
     classes = inputs.check_classes(["b", "a"])
-    known, target = inputs.encode_labels(np.array(["a", "b", "a"]), classes)
-    assert (known.tolist(), target.tolist()) == (["a", "b"], [0, 1, 0])
+    assert inputs.encode_labels(["a", "b", "a"], classes).tolist() == [0, 1, 0]
     with pytest.raises(ValueError, match="a label that is not in classes") as error:
         inputs.encode_labels(np.array(["secret"]), classes)
     assert "secret" not in str(error.value)
     for bad in ("ab", [], ["a", 1], [None], 3):
         with pytest.raises(ValueError, match="classes must be"):
             inputs.check_classes(bad)
+
+
+def as_list(values):
+    return list(values)
+
+
+def as_objects(values):
+    return np.array(values, dtype=object)
+
+
+@pytest.mark.parametrize("form", [as_list, as_objects, lambda v: pd.Series(v, dtype=object)])
+@pytest.mark.parametrize(
+    ("y", "stray"),
+    [
+        ([0, 1], 2.0),
+        ([0, 1], 2**62),
+        ([0.0, 1.0], 3),
+        ([-0.0, 1], 0.0),
+        (["0", "1"], "a long label"),
+        ([False, True], np.True_),
+        ([np.int8(0), np.uint64(1)], 0.0),
+    ],
+)
+def test_one_label_does_not_change_the_spelling_of_others(form, y, stray):
+    expected = [False, True] if isinstance(y[0], bool) else ["0", "1"] if y[0] == "0" else [0, 1]
+    for values in (y, [*y, stray], [stray, *y]):
+        labels, codes = inputs.list_labels(form(values))
+        assert [labels[code] for code in codes] == values
+        spelt = [label for label in labels if label in y]
+        assert [(type(v), v) for v in spelt] == [(type(v), v) for v in expected]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint64", "float32", "Int64", "category", "object"])
+def test_the_type_of_labels_says_nothing(dtype):
+    labels, codes = inputs.list_labels(pd.Series([7, 3, 7], dtype=dtype))
+    assert (labels, codes.tolist()) == ((3, 7), [1, 0, 1])
+    assert {type(label) for label in labels} == {int}
+
+
+@pytest.mark.parametrize(
+    ("y", "error", "said"),
+    [
+        ([0, 1, "secret"], TypeError, "labels of one kind"),
+        ([True, 8417], TypeError, "mixes booleans"),
+        ([0, 8417.5], ValueError, "Unknown label type: continuous"),
+        ([0, None], ValueError, "contains NaN"),
+        (np.array([0, np.nan]), ValueError, "contains NaN"),
+        ([0, np.inf], ValueError, r"below 2\^63"),
+        ([0, 2**63], ValueError, r"below 2\^63"),
+        ([0, 8417 * 10**5000], ValueError, r"below 2\^63"),
+        (["a", "secret\ud800"], ValueError, "UTF-8"),
+        ([0, b"secret"], TypeError, "cannot be categories"),
+        ([0, [8417]], TypeError, "cannot be categories"),
+        (np.array(["2026-01-01"], dtype="M8[D]"), TypeError, "dates"),
+    ],
+)
+def test_labels_that_cannot_be_learned(y, error, said):
+    if isinstance(y, list) and [8417] in y:
+        y = pd.Series(y, dtype=object)
+    with pytest.raises(error, match=said) as caught:
+        inputs.list_labels(y)
+    assert "secret" not in str(caught.value)
+    assert "8417" not in str(caught.value)
 
 
 def test_bounds_are_finite_and_in_order():

@@ -2,8 +2,11 @@
 
 import math
 import struct
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lumberjack.kinds import (
@@ -21,6 +24,10 @@ from lumberjack.kinds import (
 from lumberjack.values import Column
 
 ORDERED = [-math.inf, -3.4e38, -2.5, -1e-45, 0.0, 1e-45, 1.5, 2**31, 3.4e38, math.inf]
+
+
+def repr_of(values):
+    return "-".join(type(value).__name__ for value in values)
 
 
 def listed(values):
@@ -62,7 +69,9 @@ def test_values_beyond_single_precision_are_infinite():
         ([1.0, 1, 0.5, np.float32(2)], (0.5, 1, 2)),
         ([True, np.True_, False, math.nan], (False, True)),
         (["x", 3, 2**70], (3, 2**70, "x")),
-        ([math.inf, "\ud800", 1], (1,)),
+        ([math.inf, "\ud800", 1, Fraction(1, 3), 10**400, 10**5000], (1,)),
+        ([Fraction(1, 2), 0.5, -0.0, 0], (0, 0.5)),
+        ([np.str_("a"), "a", 7, np.uint8(7)], (7, "a")),
         ([None, math.nan], ()),
     ],
 )
@@ -77,9 +86,35 @@ def test_categories_are_spelt_in_one_way_in_any_order(values, labels):
                 assert code == (labels.index(value) if value in labels else OTHER)
 
 
-def test_booleans_among_other_values_are_refused():
-    with pytest.raises(TypeError, match="mixes booleans"):
-        listed([True, 2])
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["a", None, pd.NA, math.nan, "b", Decimal("nan")],
+        [1, 2.0, Fraction(1, 3), 0.5, math.inf, 10**400, 2**60, 2**60 + 1, float(2**60)],
+        [True, None, np.False_],
+        ["a", 3, 3.0, np.int8(3), "3", "\ud800", ""],
+        [2**53 - 1, 2**53, 2**53 + 1],
+    ],
+    ids=repr_of,
+)
+@pytest.mark.parametrize("dtype", [object, None])
+def test_values_are_categories_of_their_own_when_all_are_learned(values, dtype):
+    """The codes before learning and after it, when each value was released."""
+    array = np.array(values, dtype=object)
+    if dtype is None and (array := np.array(values)).dtype.kind not in "iuf":
+        return
+    before, after = np.empty((2, len(values)), dtype=np.uint32)
+    labels = list_values("c", Column(array), before)
+    Categorical(labels, missing=True).encode("c", Column(array), after)
+    before[before == MISSING] = len(labels)
+    np.testing.assert_array_equal(before, after)
+
+
+@pytest.mark.parametrize("values", [[True, 2], [1, True], [np.True_, 1.0], ["x", False]], ids=repr)
+def test_booleans_among_other_values_are_refused(values):
+    for order in (values, values[::-1]):
+        with pytest.raises(TypeError, match="mixes booleans"):
+            listed(order)
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32])

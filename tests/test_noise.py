@@ -4,9 +4,18 @@ from concurrent.futures import ThreadPoolExecutor
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy import stats
 
 from lumberjack import noise
-from lumberjack.noise import Bits, Purpose, RoundedGaussian, ThresholdCoin, seed_from
+from lumberjack.noise import (
+    Bits,
+    ExponentialChoice,
+    Purpose,
+    RoundedGaussian,
+    ThresholdCoin,
+    below,
+    seed_from,
+)
 
 
 class Scripted(Bits):
@@ -213,3 +222,78 @@ def test_bad_input_is_refused():
         ThresholdCoin(10.0, 2.0**53 + 100, cut=0, largest=5)
     assert coin.draw(np.array([], dtype=np.int64), Bits()).shape == (0,)
     assert RoundedGaussian(2.0).draw(0, Bits()).shape == (0,)
+
+
+def chances(exponent, scores, weights):
+    """Exact probabilities of an exponential mechanism."""
+    with mp.workdps(300):
+        sizes = [w * mp.exp(mp.mpf(exponent) * s) for s, w in zip(scores, weights, strict=True)]
+        return [size / mp.fsum(sizes) for size in sizes]
+
+
+MANY = 10_000
+CHOICES = {  # exponent, scores, weights
+    "even": (0.7, [-3, -3, -3, -3], [1, 1, 1, 1]),
+    "steps": (0.25, [0, -1, -2, -9, -40], [1, 2, 3, 50, 2**20]),
+    "far but heavy": (1.0, [0, -30, -500], [1, 2**43, 2**60]),
+    "no room": (0.5, [5, 0, -1, 0, 9], [0, 3, 4, 5, 0]),
+    "alone": (3.0, [-7], [2**32]),
+}
+
+
+@pytest.mark.parametrize("seed", [None, 5], ids=["system", "seeded"])
+@pytest.mark.parametrize("case", CHOICES)
+def test_one_choice_has_its_probabilities(case, seed):
+    """Chi-square of cells expected at least 10 times; false alarms below 1e-6 a case."""
+    exponent, scores, weights = CHOICES[case]
+    choice, bits = ExponentialChoice(exponent), Bits(seed)
+    each = np.array(scores), np.array(weights)
+    keys = np.arange(MANY, dtype=np.uint64)[:, None]
+    drawn = [choice.draw_one(*each, bits, key, Purpose.CUT) for key in keys]
+    found = np.bincount(drawn, minlength=len(scores))
+    expected = MANY * np.array(chances(exponent, scores, weights), dtype=float)
+    rare = expected < 10
+    assert found[rare].sum() <= stats.poisson.isf(5e-7, expected[rare].sum())
+    distance = np.sum((found[~rare] - expected[~rare]) ** 2 / expected[~rare])
+    assert distance <= stats.chi2.isf(5e-7, (~rare).sum())
+
+
+@pytest.mark.parametrize("options", [2, 5, 1000])
+def test_one_choice_next_to_a_boundary_is_settled_exactly(options):
+    """1e-30 to either side of each boundary, where 63 bits and floats decide nothing."""
+    rng = np.random.default_rng(options)
+    scores, weights = rng.integers(-60, 0, options), rng.integers(1, 2**31, options)
+    scores[-1] = -900  # so far that its weight is not looked at, unless it could matter
+    choice = ExponentialChoice(0.3)
+    with mp.workdps(300):
+        shares = chances(0.3, scores.tolist(), weights.tolist())
+        for option in {*range(0, options - 1, max(options // 7, 1)), options - 2}:
+            edge = mp.fsum(shares[: option + 1])
+            for side, expected in ((-1, option), (1, option + 1)):
+                u = edge + side * mp.mpf(10) ** -30 * shares[option + 1]
+                script = Scripted(*as_words(u, 12))
+                assert choice.draw_one(scores, weights, script, None, Purpose.CUT) == expected
+
+
+def test_one_choice_at_both_ends_is_an_option():
+    each = np.array([0, -2, 0]), np.array([0, 5, 7])
+    choice = ExponentialChoice(1.0)
+    for script, expected in (((0, 0, 0), 1), ((2**64 - 1,) * 3, 2)):
+        assert choice.draw_one(*each, Scripted(*script), None, Purpose.CUT) == expected
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 10, 255])
+def test_numbers_below_a_bound_are_uniform(bound):
+    """Chi-square; false alarms below 1e-6 a bound."""
+    found = np.bincount([below(bound, Bits(), None, Purpose.PLACE) for _ in range(MANY)])
+    assert len(found) == bound
+    assert bound == 1 or stats.chisquare(found).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("bound", [3, 2**32 - 1, 2**63, 2**63 - 25])
+def test_words_that_would_favour_small_numbers_are_drawn_again(bound):
+    most = 2**64 // bound * bound
+    assert below(bound, Scripted(most - 1), None, Purpose.PLACE) == bound - 1
+    surplus = range(most, min(most + 3, 2**64))
+    for word in surplus:
+        assert below(bound, Scripted(word, most, bound + 1), None, Purpose.PLACE) == 1

@@ -33,6 +33,7 @@ from lumberjack.inputs import (
     as_domain,
     check_feature_weights,
     check_lengths,
+    content,
     encode_rows,
     feature_weights,
     limit_rows,
@@ -47,7 +48,7 @@ from lumberjack.planning import plan
 from lumberjack.progress import CallbackSupportMixin, announce_compilation, progress
 from lumberjack.released import Released, released_by
 from lumberjack.report import Report, describe
-from lumberjack.targets import Learnable
+from lumberjack.targets import Learnable, OpenClasses
 from lumberjack.training import train
 from lumberjack.tree import Forest
 
@@ -130,7 +131,10 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         if person_ids is not None:
             people = read_people(person_ids)
             check_lengths(len(codes), person_ids=people)
-            keep = limit_rows(codes, labels, people, self.rows_per_person, bits)
+            named = [encoded.labels.get(name, ()) for name in domain]
+            named.append(target.labels if isinstance(target, OpenClasses) else ())
+            values = map(content, [*codes.T, labels], named)
+            keep = limit_rows(values, people, self.rows_per_person, bits)
             codes, labels = codes[keep], labels[keep]
         elif self.rows_per_person > 1:
             caveats.append(NOT_ENFORCED)

@@ -42,7 +42,7 @@ from lumberjack.kinds import (
     list_values,
 )
 from lumberjack.quoting import bare_all, quote
-from lumberjack.values import Column, columns_of, is_missing, seconds
+from lumberjack.values import Column, columns_of, seconds
 
 __all__ = ["Domain", "Encoded", "complete", "names_of", "read_off"]
 
@@ -436,7 +436,7 @@ def _kind_as_read(column: Column) -> Kind:
         return Open() if column.is_boolean else Numeric()
     if not column.is_object:
         return Open()
-    types = {type(v) for v in column.items() if not is_missing(v)}
+    types = {type(v) for v in column.items() if v is not None}
     if types and all(issubclass(t, dt.date) for t in types):
         return Numeric(temporal=True)
     plain = all(issubclass(t, numbers.Real) and not issubclass(t, bool) for t in types)
@@ -503,7 +503,7 @@ def _infer_kind(name: str, column: Column) -> Kind:
     if column.is_temporal:
         return _infer_range(column.timestamps(name), temporal=True)
     items = column.items()
-    present = [v for v in items if not is_missing(v)]
+    present = [v for v in items if v is not None]
     if present and all(isinstance(v, bool | np.bool_) for v in present):
         return Categorical((False, True), missing=True)
     if present and all(isinstance(v, dt.date) for v in present):

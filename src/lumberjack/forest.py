@@ -30,8 +30,8 @@ from lumberjack.inputs import (
     check_classes,
     encode_labels,
     feature_weights,
+    list_labels,
     read_numbers,
-    read_target,
     refuse_unknown,
     unknown_classes,
 )
@@ -218,16 +218,14 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
         return self.leaf
 
     def _read_target(self, y: Any, caveats: list[str]) -> tuple[Learnable, NDArray[np.int32]]:
-        classes = None if self.classes is None else check_classes(self.classes)
-        if classes is not None and isinstance(y, list | tuple):
-            # One by one, like rows: a stray value must not change how others are read.
-            y = np.array(y, dtype=object)
-        known, encoded = encode_labels(read_target(y), classes)
-        if classes is None and self._learns:
-            return OpenClasses(known, self.leaf), encoded
-        if classes is None:
-            caveats.append(CLASSES_INFERRED)
-        return Classes(known, self.leaf), encoded
+        if self.classes is not None:
+            classes = check_classes(self.classes)
+            return Classes(classes, self.leaf), encode_labels(y, classes)
+        labels, encoded = list_labels(y)
+        if self._learns:
+            return OpenClasses(labels, self.leaf), encoded
+        caveats.append(CLASSES_INFERRED)
+        return Classes(np.array(labels), self.leaf), encoded
 
     def _is_open(self) -> bool:
         return self.classes is None

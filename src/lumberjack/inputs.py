@@ -6,8 +6,7 @@ errors name the kind of the problem, never a value, a row or a count.
 
 import datetime as dt
 import uuid
-import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -16,15 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils import column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 
 from lumberjack.accounting.checks import check_real
 from lumberjack.domain import Domain, Encoded
-from lumberjack.kinds import Codes
+from lumberjack.kinds import MISSING, OTHER, Category, list_values
 from lumberjack.noise import Bits, Purpose, mix_keys
 from lumberjack.paths import hash_label
 from lumberjack.quoting import bare, bare_all, quote, quote_all, reading
-from lumberjack.values import columns_of, is_missing
+from lumberjack.values import Column, columns_of, is_missing
 
 __all__ = [
     "NULLS",
@@ -36,10 +34,12 @@ __all__ = [
     "check_lengths",
     "check_names",
     "check_weights",
+    "content",
     "encode_labels",
     "encode_rows",
     "feature_weights",
     "limit_rows",
+    "list_labels",
     "read_numbers",
     "read_people",
     "read_table",
@@ -255,10 +255,21 @@ def _kind_of_id(person: Any) -> str:
     return kind
 
 
+def content(codes: NDArray[Any], labels: Sequence[Any]) -> NDArray[np.uint64]:
+    """Numbers that follow from the values of rows alone; codes of labels depend on the other rows."""
+    if not labels:
+        return codes.astype(np.int64).view(np.uint64)
+    keys = np.array([*map(hash_label, labels), OTHER, MISSING], dtype=np.uint64)
+    place = np.where(codes >= OTHER, codes - OTHER + len(labels), codes)
+    return keys[place]
+
+
 def limit_rows(
-    codes: Codes, target: NDArray[Any], person_ids: list[Any], r: int, bits: Bits
+    columns: Iterable[NDArray[np.uint64]], person_ids: list[Any], r: int, bits: Bits
 ) -> NDArray[Any]:
     """Rows to keep so that nobody has more than ``r``: a random choice for each person.
+
+    ``columns`` hold the content of the rows, by which seeded choices are made.
 
     Formal guarantees
     -----------------
@@ -270,8 +281,8 @@ def limit_rows(
     keys = None
     if bits.seed is not None:  # by the content of a row, never by its position
         keys = np.array([hash_label(p) for p in number], dtype=np.uint64)[person]
-        for column in (*codes.T, target):
-            keys = mix_keys(keys, column.astype(np.int64).view(np.uint64))
+        for column in columns:
+            keys = mix_keys(keys, column)
     lots = bits.words(len(person), keys, Purpose.PERSON)
     order = np.lexsort((lots, person))
     sorted_person = person[order]
@@ -324,35 +335,52 @@ def check_classes(classes: Any) -> NDArray[Any]:
     return np.unique(np.array(labels))
 
 
-def encode_labels(labels: NDArray[Any], classes: Any) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    """The sorted label set and each row's place in it; errors name no value."""
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError("Input y contains NaN or infinity.")
-    if labels.dtype.kind == "O" and any(is_missing(v) for v in labels.tolist()):
-        raise ValueError("Input y contains NaN.")
-    if classes is None:
-        with warnings.catch_warnings():  # a warning that counts classes would reveal data
-            warnings.simplefilter("ignore", UserWarning)
-            try:
-                check_classification_targets(labels)
-            except TypeError:  # it sorts them
-                raise TypeError("y must hold plain labels: all strings, or all numbers") from None
-    try:
-        known = np.unique(labels) if classes is None else classes
-    except TypeError:
-        raise TypeError("y must hold labels of one kind: all strings, or all numbers") from None
-    if labels.dtype.kind in "iufb" and known.dtype.kind in "iufb":
-        target = np.searchsorted(known, labels).astype(np.int32)
-        target[known[np.minimum(target, len(known) - 1)] != labels] = -1
+def encode_labels(y: Any, classes: NDArray[Any]) -> NDArray[np.int32]:
+    """Each row's place among the sorted classes; errors name no value."""
+    labels = _read_labels(y)
+    if labels.dtype.kind in "iufb" and classes.dtype.kind in "iufb":
+        target = np.searchsorted(classes, labels).astype(np.int32)
+        target[classes[np.minimum(target, len(classes) - 1)] != labels] = -1
     else:
-        place = {label: i for i, label in enumerate(known.tolist())}
+        place = {label: i for i, label in enumerate(classes.tolist())}
         try:
             target = np.array([place.get(label, -1) for label in labels.tolist()], dtype=np.int32)
         except TypeError:
             raise TypeError("y must hold plain labels: strings or numbers") from None
     if (target < 0).any():
         raise ValueError("y has a label that is not in classes; add it or leave those rows out")
-    return known, target
+    return target
+
+
+def list_labels(y: Any) -> tuple[tuple[Category, ...], NDArray[np.int32]]:
+    """The distinct labels, sorted, and each row's place among them.
+
+    Each label has one spelling, whatever the type of ``y`` and the other labels are: 1.0 is 1.
+    """
+    values = _read_labels(y)
+    codes = np.empty(len(values), dtype=np.uint32)
+    labels = list_values("y", Column(values), codes)
+    if len({isinstance(label, str) for label in labels}) > 1:
+        raise TypeError("y must hold labels of one kind: all strings, or all numbers")
+    if any(isinstance(label, float) for label in labels):
+        raise ValueError("Unknown label type: continuous. Classes are text, booleans or whole numbers.")
+    whole = [abs(label) < 2**63 for label in labels if not isinstance(label, str | float)]
+    if not all(whole) or (codes == OTHER).any():
+        raise ValueError("y must hold text that can be written as UTF-8, or numbers below 2^63")
+    return labels, codes.astype(np.int32)
+
+
+def _read_labels(y: Any) -> NDArray[Any]:
+    """Labels, each read independently; refuses missing ones."""
+    if isinstance(y, list | tuple):
+        # One by one, like rows: a stray value must not change how others are read.
+        y = np.array(y, dtype=object)
+    labels = read_target(y)
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError("Input y contains NaN or infinity.")
+    if labels.dtype.kind == "O" and any(is_missing(v) for v in labels.tolist()):
+        raise ValueError("Input y contains NaN.")
+    return labels
 
 
 def check_bounds(bounds: Any) -> tuple[float, float]:

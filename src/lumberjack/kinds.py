@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lumberjack.kernels import kernel
 from lumberjack.quoting import quote
-from lumberjack.values import Column, check_date_format, is_missing
+from lumberjack.values import Column, check_date_format
 
 __all__ = [
     "CELLS",
@@ -59,7 +59,7 @@ Category = str | int | float | bool
 
 def places_of(values: NDArray[np.float64]) -> Places:
     """Places of numbers on the grid of all floats of 32 bits, in order; MISSING for NaN."""
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         bits = (values.astype(np.float32) + np.float32(0)).view(np.uint32)  # -0.0 becomes 0.0
     places = np.where(bits & _SIGN, ~bits, bits | _SIGN)
     places[np.isnan(values)] = MISSING
@@ -250,11 +250,11 @@ class Categorical:
         table = {category: code for code, category in enumerate(self.categories)}
         absent = self.absent
         try:
-            found = values.items()
-            codes = [absent if v is None or v != v else table.get(v, OTHER) for v in found]
+            found, place = values.distinct()
+            codes = [absent if v is None else table.get(v, OTHER) for v in found]
         except (TypeError, ValueError, ArithmeticError):
             raise TypeError(f"column {quote(name)} holds values that cannot be categories") from None
-        out[:] = codes
+        out[:] = np.array(codes, dtype=np.uint32)[place]
 
     @property
     def absent(self) -> int:
@@ -292,23 +292,24 @@ def list_values(name: str, values: Column, out: Places) -> tuple[Category, ...]:
     """The distinct values of an open column, sorted, with each row's position among them in ``out``.
 
     Each value has one spelling, whatever row it comes from: 1.0 is 1. Values that no file could hold
-    (infinite numbers, broken text) are OTHER.
+    (infinite numbers, broken text, numbers that are no floats) are OTHER.
     """
     if values.is_temporal:
         raise TypeError(f"column {quote(name)} holds dates, but its domain is a set of categories")
-    items = [None if is_missing(value) else value for value in values.items()]
+    try:
+        items, rows = values.distinct()
+    except TypeError:  # no hash
+        raise TypeError(f"column {quote(name)} holds values that cannot be categories") from None
     types = set(map(type, items)) - {type(None)}
     if not all(issubclass(t, str | numbers.Real | np.bool_) for t in types):
         raise TypeError(f"column {quote(name)} holds values that cannot be categories")
     if len({issubclass(t, bool | np.bool_) for t in types}) > 1:  # True equals 1
         raise TypeError(f"column {quote(name)} mixes booleans with other values; make all of them text")
-    seen: dict[Any, int] = {}
-    first = [seen.setdefault(value, len(seen)) for value in items]
-    spelt = [None if value is None else _spell(value) for value in seen]
+    spelt = [None if value is None else _spell(value) for value in items]
     labels = sorted({v for v in spelt if v not in (None, _UNUSABLE)}, key=lambda v: (_is_text(v), v))
     place = {label: code for code, label in enumerate(labels)}
     codes = [MISSING if v is None else place.get(v, OTHER) for v in spelt]
-    out[:] = np.array(codes, dtype=np.uint32)[first]
+    out[:] = np.array(codes, dtype=np.uint32)[rows]
     return tuple(labels)
 
 
@@ -322,10 +323,13 @@ def _spell(value: Any) -> Any:
         return _UNUSABLE if any("\ud800" <= letter <= "\udfff" for letter in value) else str(value)
     if isinstance(value, bool | np.bool_):
         return bool(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        return _UNUSABLE
     if isinstance(value, numbers.Integral):
         return int(value)
-    number = float(value)
-    if not math.isfinite(number):
+    if not math.isfinite(number) or number != value:  # a fraction, for example
         return _UNUSABLE
     return int(number) if number.is_integer() else number
 

@@ -188,7 +188,7 @@ class Learner:
         -----------------
         That of ``frequent_values``. Only labels are released; the codes stay private.
         """
-        labels = target.labels.tolist()
+        labels = target.labels
         (found,) = self.rows.total(Frequencies())
         chosen = frequent_values(found, labels, self._coin("classes"), self.bits, _TARGET)
         place = {label: code for code, label in enumerate(chosen)}

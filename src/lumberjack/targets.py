@@ -16,7 +16,7 @@ from lumberjack.growing import Growing
 from lumberjack.guarantee import SUM_BOUND, Guarantee, Leaf
 from lumberjack.guided import Gini, Variance
 from lumberjack.kernels import kernel
-from lumberjack.kinds import Codes, places_of
+from lumberjack.kinds import Category, Codes, places_of
 from lumberjack.noise import (
     Bits,
     ExponentialChoice,
@@ -302,13 +302,13 @@ class OpenClasses:
 
     Parameters
     ----------
-    labels : ndarray, shape (n_labels,)
+    labels : tuple
         All labels of the data, sorted.
     leaf : {"counts", "majority"}
         See ``Classes``.
     """
 
-    labels: NDArray[Any]
+    labels: tuple[Category, ...]
     leaf: Leaf = "counts"
 
     def close(self, chosen: list[Any]) -> Classes:
@@ -318,9 +318,7 @@ class OpenClasses:
                 "no label of y is frequent enough to be released (1 sample of it is far too few): "
                 "declare classes, use more rows or a larger epsilon"
             )
-        # A text type would keep the length of the longest label in the data.
-        kind = self.labels.dtype if self.labels.dtype.kind in "iufb" else None
-        return Classes(np.array(chosen, dtype=kind), self.leaf, learned=True)
+        return Classes(np.array(chosen), self.leaf, learned=True)
 
 
 @dataclass(frozen=True)

@@ -31,63 +31,71 @@ class Column:
         return len(self.values)
 
     @property
+    def _is_array(self) -> bool:
+        return isinstance(self.values, np.ndarray)
+
+    @property
     def is_numeric(self) -> bool:
         """Whether its type holds numbers or booleans only."""
-        if isinstance(self.values, np.ndarray):
+        if self._is_array:
             return self.values.dtype.kind in "iufb"
         return bool(self.values.dtype.is_numeric() or self.values.dtype == nw.Boolean)
 
     @property
     def is_boolean(self) -> bool:
         """Whether its type holds booleans only."""
-        if isinstance(self.values, np.ndarray):
+        if self._is_array:
             return bool(self.values.dtype.kind == "b")
         return bool(self.values.dtype == nw.Boolean)
 
     @property
     def is_object(self) -> bool:
         """Whether its type holds any Python objects."""
-        if isinstance(self.values, np.ndarray):
+        if self._is_array:
             return bool(self.values.dtype.kind == "O")
         return bool(self.values.dtype == nw.Object)
 
     @property
     def is_temporal(self) -> bool:
         """Whether its type holds dates only."""
-        if isinstance(self.values, np.ndarray):
+        if self._is_array:
             return bool(self.values.dtype.kind == "M")
         return bool(isinstance(self.values.dtype, nw.Date | nw.Datetime))
 
     @property
     def is_typed(self) -> bool:
         """Whether its type was declared, not derived from the values as in pandas and NumPy."""
-        if isinstance(self.values, np.ndarray):
+        if self._is_array:
             return False
         return not bool(self.values.implementation.is_pandas_like())
 
     def items(self) -> list[Any]:
-        """Plain Python values; None where the library marks a missing one."""
-        if isinstance(self.values, np.ndarray):
-            return list(self.values.tolist())
+        """Plain Python values; None for missing ones."""
         with reading("X"):
-            values = list(self.values.to_list())
-            try:
-                absent = self.values.is_null().to_list()
-            except ArithmeticError:  # pandas cannot look at Decimal("sNaN")
-                absent = [is_missing(v) for v in values]
-        return [None if a else v for v, a in zip(values, absent, strict=True)]
+            listed = self.values.tolist() if self._is_array else self.values.to_list()
+        return [None if is_missing(value) else value for value in listed]
+
+    def distinct(self) -> tuple[list[Any], NDArray[np.intp]]:
+        """Distinct plain values, and the place of each row's among them; 1, 1.0 and True are three."""
+        if self._is_array and self.is_numeric:
+            found, place = np.unique(self.values, return_inverse=True)
+            return Column(found).items(), place
+        seen: dict[Any, int] = {}
+        rows = [seen.setdefault((type(value), value), len(seen)) for value in self.items()]
+        return [value for _, value in seen], np.array(rows, dtype=np.intp)
 
     def numbers(self, name: str) -> NDArray[np.float64]:
         """Floats, NaN where missing."""
         try:
-            if self.is_numeric and isinstance(self.values, np.ndarray):
-                return self.values.astype(np.float64)
+            if self.is_numeric and self._is_array:
+                with np.errstate(over="ignore", invalid="ignore"):  # no warning about single values
+                    return np.asarray(self.values.astype(np.float64))
             if self.is_numeric:
                 return _floats(self.values)
             items = self.items()
             if any(isinstance(v, str | bytes) for v in items):
                 raise TypeError
-            return np.array([math.nan if is_missing(v) else float(v) for v in items], dtype=np.float64)
+            return np.array([math.nan if v is None else float(v) for v in items], dtype=np.float64)
         except OverflowError:
             raise ValueError(f"column {quote(name)} holds a number beyond 1e308") from None
         except (TypeError, ValueError):
@@ -108,7 +116,7 @@ class Column:
             raise TypeError(f"column {quote(name)} must hold dates, like {like}") from None
 
     def _timestamps(self) -> NDArray[np.float64]:
-        if isinstance(self.values, np.ndarray):
+        if self._is_array:
             steps = self.values.astype("datetime64[us]").astype(np.float64)
             return np.where(np.isnat(self.values), math.nan, steps / 1e6)
         days = isinstance(self.values.dtype, nw.Date)  # in microseconds some overflow
