@@ -5,6 +5,7 @@ MarkHeavyHitters marks the nodes on the paths of rows, by recursion over levels.
 splits. Cuts of numbers are chosen from sorted lists, with weights of 60 digits.
 """
 
+from bisect import bisect_left, bisect_right
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
@@ -167,37 +168,59 @@ def mixed(key, number):
     )
 
 
-def choose_place(codes, grid, share, exponent, draw):
-    """A place between ``share`` of the codes and the others, by the exponential mechanism.
+def draw_place(runs, exponent, draw):
+    """A place by the exponential mechanism, from (first, last, score) of places with equal scores.
 
-    ``draw(purpose, position)`` gives words of 64 random bits, ``share`` is a Fraction. None: no place.
+    ``draw(purpose, position)`` gives words of 64 random bits.
     """
-    first, last = grid
-    if first >= last:
-        return None
-    edges = sorted({first, *codes, last})
-    # Places above one edge and up to the next have the same codes below them.
-    runs = [(low + 1, high, sum(code <= low for code in codes)) for low, high in pairwise(edges)]
     with mp.workdps(60):
-        scores = [-abs((1 - share) * left - share * (len(codes) - left)) for _, _, left in runs]
-        exponents = [mp.mpf(exponent) * s.numerator / s.denominator for s in scores]
         weights = [
-            (high - low + 1) * mp.exp(e) for (low, high, _), e in zip(runs, exponents, strict=True)
+            (last - first + 1) * mp.exp(mp.mpf(exponent) * score.numerator / score.denominator)
+            for first, last, score in runs
         ]
         rest = mp.mpf(draw("choice", 0) >> 1) / 2**63 * mp.fsum(weights)
         chosen = 0
         while (rest := rest - weights[chosen]) >= 0:
             chosen += 1
-    low, high, _ = runs[chosen]
-    size, position = high - low + 1, 0
+    first, last, _ = runs[chosen]
+    size, position = last - first + 1, 0
     while (word := draw("place", position)) >= 2**64 // size * size:
         position += 1
-    return low + word % size
+    return first + word % size
+
+
+def counts(codes, place):
+    """Codes below, at and above a place."""
+    below, at = bisect_left(codes, place), bisect_right(codes, place)
+    return below, at - below, len(codes) - at
+
+
+def choose_place(codes, grid, share, exponent, draw):
+    """A place with ``share``, a Fraction, of the sorted codes below it."""
+    # Places with the same counts: those of each code, and those between two.
+    starts = sorted({grid[0], *codes, *(code + 1 for code in codes if code < grid[1])})
+    runs = []
+    for first, last in zip(starts, [*(start - 1 for start in starts[1:]), grid[1]], strict=True):
+        left, at, right = counts(codes, first)
+        too_high = (1 - share) * left - share * (at + right)
+        too_low = share * right - (1 - share) * (left + at)
+        runs.append((first, last, -max(0, too_high, too_low)))
+    return draw_place(runs, exponent, draw)
+
+
+def choose_cut(codes, grid, exponent, draw):
+    """A place with half of the sorted codes below it, and the others not; None: no place."""
+    edges = sorted({grid[0], *codes, grid[1]})
+    runs = []
+    for first, last in pairwise(edges):
+        left, at, right = counts(codes, last)
+        runs.append((first + 1, last, -abs(Fraction(left - (at + right), 2))))
+    return draw_place(runs, exponent, draw) if runs else None
 
 
 def choose_cuts(codes, grid, levels, exponent, key, draw):
-    """Medians of the codes, then of both sides, and so on; ``draw(key, purpose, position)``."""
-    place = choose_place(codes, grid, Fraction(1, 2), exponent, partial(draw, key)) if levels else None
+    """Medians of the sorted codes, then of both sides, and so on; ``draw(key, purpose, position)``."""
+    place = choose_cut(codes, grid, exponent, partial(draw, key)) if levels else None
     if place is None:
         return set()
     below, above = [c for c in codes if c < place], [c for c in codes if c >= place]

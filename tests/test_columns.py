@@ -7,8 +7,17 @@ from functools import partial
 import naive
 import numpy as np
 import pytest
+from scipy import stats
 
-from lumberjack.columns import MEDIAN, NINETIETH, CodeCounts, Frequencies, choose_cuts, choose_place
+from lumberjack.columns import (
+    MEDIAN,
+    NINETIETH,
+    CodeCounts,
+    Frequencies,
+    choose_cut,
+    choose_cuts,
+    choose_place,
+)
 from lumberjack.engines.base import Block
 from lumberjack.events import MEDIAN_RANGE, QUANTILE_RANGE
 from lumberjack.kinds import MISSING, OTHER, Numeric
@@ -30,26 +39,39 @@ def draws(bits):
 
 
 def scores(quantile, codes, places):
-    left = np.array([sum(code < place for code in codes) for place in places])
-    return quantile.scores(left, len(codes))
+    codes, places = np.array(codes)[:, None], np.array(places)
+    return quantile.scores(*(m.sum(axis=0) for m in (codes < places, codes == places, codes > places)))
+
+
+def cut_scores(quantile, codes, places):
+    left = (np.array(codes)[:, None] < np.array(places)).sum(axis=0)
+    return quantile.scores(left, 0 * left, len(codes) - left)
 
 
 @pytest.mark.parametrize(
     ("quantile", "claimed"), [(MEDIAN, MEDIAN_RANGE), (NINETIETH, QUANTILE_RANGE)], ids=["1/2", "9/10"]
 )
 @pytest.mark.parametrize("person", [1, 2])
-def test_range_of_scores_by_brute_force(quantile, claimed, person):
+@pytest.mark.parametrize("score", [scores, cut_scores])
+def test_range_of_scores_by_brute_force(quantile, claimed, person, score):
     """All tables of at most 20 records on 3 codes, and all records that a person may add."""
     assert quantile.range == claimed
-    widest, places = Fraction(0), range(1, 3)
+    widest, places = Fraction(0), [-1, 0, 1, 2, 3]
     tables = itertools.chain(*(itertools.combinations_with_replacement(range(3), n) for n in range(21)))
     for codes in map(list, tables):
-        before = scores(quantile, codes, places)
+        before = score(quantile, codes, places)
         for added in itertools.combinations_with_replacement(range(3), person):
-            moved = scores(quantile, codes + list(added), places) - before
+            moved = score(quantile, codes + list(added), places) - before
             width = Fraction(int(moved.max() - moved.min()), quantile.below + quantile.above)
             widest = max(widest, width)
     assert widest == Fraction(str(claimed)) * person
+
+
+def test_no_exponent_is_rounded_up():
+    """The range that is priced is the exponent's times 1.8."""
+    for exponent in np.random.default_rng(0).uniform(0, 2, 1000):
+        used = Fraction(NINETIETH.choice(exponent).exponent) * 10
+        assert Fraction(exponent) * (1 - Fraction(1, 2**51)) <= used <= Fraction(exponent)
 
 
 def test_tallies_of_blocks_in_any_order_add_up_to_one():
@@ -81,7 +103,7 @@ def test_cuts_are_those_of_the_naive_reference(shape, exponent):
         "one value": [77] * 50,
         "nothing": [],
         "both ends": [0] * 20 + [top] * 21,
-        "many": rng.integers(0, 200, 300).tolist(),
+        "many": np.sort(rng.integers(0, 200, 300)).tolist(),
     }[shape]
     for seed in range(5):
         found = choose_cuts(tally(codes), grid, 4, exponent, Bits(seed), np.uint64(7))
@@ -89,20 +111,57 @@ def test_cuts_are_those_of_the_naive_reference(shape, exponent):
         assert found == tuple(sorted(expected))
 
 
+TARGETS = {
+    "spread": np.random.default_rng(2).integers(10, 10**6, 400).tolist(),
+    "few values": [3] * 150 + [500] * 50 + [10**6] * 100,
+    "constant": [77] * 300,
+    "ends": [0] * 100 + [10**6] * 200,
+    "nothing": [],
+}
+
+
+@pytest.mark.parametrize("quantile", [MEDIAN, NINETIETH], ids=["1/2", "9/10"])
 @pytest.mark.parametrize("exponent", [0.02, 1.0])
-def test_ninety_percent_of_codes_are_below_the_place(exponent):
-    """Places of the naive reference with the same noise; and with little of it, where they should be."""
-    rng = np.random.default_rng(2)
-    codes, grid = np.sort(rng.integers(10, 10**6, 400)).tolist(), (0, 10**6)
+@pytest.mark.parametrize("shape", TARGETS)
+def test_places_are_those_of_the_naive_reference(shape, exponent, quantile):
+    """With the same noise; and with little of it, at the quantile."""
+    codes, grid, key = sorted(TARGETS[shape]), (0, 10**6), np.uint64(3)
+    share = Fraction(quantile.below, quantile.below + quantile.above)
     for seed in range(20):
-        key, bits = np.uint64(3), Bits(seed)
-        found = choose_place(tally(codes), grid, NINETIETH, exponent, bits, key)
-        draw = partial(draws(bits), 3)
-        assert found == naive.choose_place(codes, grid, Fraction(9, 10), exponent, draw)
-        if exponent == 1.0:
-            # Scores 30 below the best have chance e^-30, times 10^6 places.
-            assert codes[360 - 38] < found <= codes[360 + 38]
+        found = choose_place(tally(codes), grid, quantile, exponent, Bits(seed), key)
+        expected = naive.choose_place(codes, grid, share, exponent, partial(draws(Bits(seed)), 3))
+        assert found == expected
+        if exponent == 1.0 and codes:
+            # Scores 35 below the best have a chance of e^-35, times 10^6 places.
+            at = int(len(codes) * share)
+            assert codes[max(at - 72, 0)] <= found <= codes[min(at + 72, len(codes) - 1)]
 
 
-def test_place_with_no_room_is_none():
-    assert choose_place(tally([4]), (4, 4), MEDIAN, 1.0, Bits(0), np.uint64(0)) is None
+def by_itself(codes, grid, exponent, score):
+    """The chance of each place of a small grid."""
+    weights = np.array([np.exp(exponent * score(*naive.counts(codes, z))) for z in range(*grid)])
+    return weights / weights.sum()
+
+
+@pytest.mark.parametrize("codes", [[2, 2, 3, 7], [0, 0, 0, 9, 9], [], [5] * 6], ids=str)
+def test_every_place_has_its_chance(codes):
+    """Chi-square over all places of a grid of 10; false alarms below 1e-6 a test."""
+    many, key, exponent = 4_000, np.uint64(0), 0.8
+    median = by_itself(codes, (1, 10), exponent, lambda left, at, right: -abs(left - at - right) / 2)
+    ninetieth = by_itself(
+        codes,
+        (0, 10),
+        exponent,
+        lambda left, at, right: (
+            -max(0, 0.1 * left - 0.9 * (at + right), 0.9 * right - 0.1 * (left + at))
+        ),
+    )
+    cuts = [choose_cut(tally(codes), (0, 9), exponent, Bits(), key) for _ in range(many)]
+    places = [choose_place(tally(codes), (0, 9), NINETIETH, exponent, Bits(), key) for _ in range(many)]
+    for found, chances, first in ((cuts, median, 1), (places, ninetieth, 0)):
+        seen = np.bincount(found, minlength=10)[first:]
+        assert stats.chisquare(seen, chances * many).pvalue > 5e-7
+
+
+def test_a_cut_with_no_room_is_none():
+    assert choose_cut(tally([4]), (4, 4), 1.0, Bits(0), np.uint64(0)) is None

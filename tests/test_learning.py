@@ -19,7 +19,7 @@ from lumberjack.engines.many import ManyRows
 from lumberjack.kinds import Cuts, Open
 from lumberjack.learning import Task, learn
 from lumberjack.noise import Bits
-from lumberjack.targets import Classes, OpenClasses, OpenNumbers
+from lumberjack.targets import Classes, Numbers, OpenClasses, OpenNumbers
 
 N = 3000
 CLASSES = Classes(np.array([0, 1]))
@@ -159,6 +159,26 @@ def test_the_scale_of_a_target_is_near_its_quantiles(shift, scale):
     assert (found.high - found.low) / 2 == pytest.approx(2 * 1.645 * scale, rel=0.1, abs=4 * grid)
     (target,) = changed.total(lambda block: [block.target])
     assert np.abs(target - found.encode(y)).max() <= 1 + 4096 * grid / scale
+
+
+@pytest.mark.parametrize(
+    ("values", "shares", "low", "high"),
+    [([0, 1], [0.6, 0.4], -2, 2), ([7], [1.0], 7, 7), ([1, 2, 3], [0.3, 0.4, 0.3], 0, 4)],
+    ids=["yes or no", "constant", "ratings"],
+)
+@pytest.mark.filterwarnings("ignore:nearly all targets")
+def test_the_scale_of_targets_that_share_values(values, shares, low, high):
+    """With little noise the median is a value, and so is the quantile of the distances from it."""
+    y = np.repeat(np.array(values, dtype=float), [round(20_000 * share) for share in shares])
+    rows = LocalRows(np.zeros((len(y), 1), dtype=np.uint32), OpenNumbers.encode(y))
+    promise = plan(4.0, 1e-6, 2, 4, leaf="mean", columns=(0, 0), target=True)
+    _, _, found = learn(rows, Task(Domain({"a": (3, 3)}), OpenNumbers()), promise, Bits())
+    assert (found.low, found.high) == (low, high)
+
+
+def test_a_target_without_a_scale_is_said():
+    with pytest.warns(UserWarning, match="nearly all targets"):
+        assert OpenNumbers.close(7.0, 0.0) == Numbers(7.0, 7.0, learned=True)
 
 
 def test_what_was_learned_may_be_given_again(frame):

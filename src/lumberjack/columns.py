@@ -13,6 +13,7 @@ numbers, so no range is needed.
 Proofs: docs/guarantee.md, "Learned columns".
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,7 @@ __all__ = [
     "CodeCounts",
     "Frequencies",
     "Quantile",
+    "choose_cut",
     "choose_cuts",
     "choose_place",
     "frequent_values",
@@ -60,6 +62,11 @@ class CodeCounts:
         distinct, place = np.unique(codes, return_inverse=True)
         counts = np.concatenate([self.counts, other.counts])
         return CodeCounts(distinct, np.bincount(place, counts, len(distinct)).astype(np.int64))
+
+    @property
+    def total(self) -> int:
+        """The number of rows."""
+        return int(self.counts.sum())
 
     def between(self, first: int, last: int) -> "CodeCounts":
         """The counts of codes from ``first`` to ``last``."""
@@ -101,14 +108,15 @@ class Frequencies:
 class Quantile:
     """Scores the places of a grid: the best has codes below and above it as ``below`` to ``above``.
 
-    So (1, 1) is a median, and (9, 1) a 90 % quantile. With ``left`` codes below a place and ``right``
-    codes from it on, the score is -|above * left - below * right| / (below + above).
+    So (1, 1) is a median, and (9, 1) a 90 % quantile. With ``left``, ``at`` and ``right`` codes below,
+    at and above a place, the score is 0 if the codes at it can be divided to fit, and otherwise lower:
+    -max(0, above * left - below * (at + right), below * right - above * (left + at)) / (below + above).
 
     Formal guarantees
     -----------------
-    Adding a record raises (above * left - below * right) by ``above`` at places above its code, and
-    lowers it by ``below`` at the others. So the scores of all places move within an interval of width
-    ``range``, whatever the other records are.
+    Adding a record moves the second and third term by ``above`` at places above its code, in opposite
+    directions; by ``below`` at those below it; and lowers both by one of these at its own place. So the
+    scores of all places move within an interval of width ``range``, whatever the other records are.
     """
 
     below: int
@@ -119,13 +127,15 @@ class Quantile:
         """Width of the interval: 1 for a median, 1.8 for the 90 % quantile."""
         return 2 * max(self.below, self.above) / (self.below + self.above)
 
-    def scores(self, left: Integers, total: int) -> Integers:
-        """Scores times (below + above), integers, from the number of codes below each place."""
-        return np.asarray(-np.abs(self.above * left - self.below * (total - left)))
+    def scores(self, left: Integers, at: Integers, right: Integers) -> Integers:
+        """Scores times (below + above), integers, from the codes below, at and above each place."""
+        too_high = self.above * left - self.below * (at + right)
+        too_low = self.below * right - self.above * (left + at)
+        return np.minimum(-np.maximum(too_high, too_low), 0)
 
     def choice(self, exponent: float) -> ExponentialChoice:
-        """The exponential mechanism for what ``scores`` returns."""
-        return ExponentialChoice(exponent / (self.below + self.above))
+        """The exponential mechanism for what ``scores`` returns; its exponent is rounded down."""
+        return ExponentialChoice(math.nextafter(exponent / (self.below + self.above), 0))
 
 
 MEDIAN = Quantile(1, 1)
@@ -147,27 +157,56 @@ def choose_place(
     exponent: float,
     bits: Bits,
     key: np.uint64,
-) -> int | None:
-    """Choose a place near a quantile of the codes, from first + 1 to last; None if there is none.
+) -> int:
+    """Choose a place near a quantile of the codes, from first to last.
 
     ``found`` counts the codes in the grid, from first to last.
 
     Formal guarantees
     -----------------
-    The chance of a place is proportional to exp(exponent * score), exactly: the choice is
-    (exponent * ``quantile.range``)-bounded-range. That there is no place follows from the grid alone.
+    The chance of a place is proportional to exp(exponent * score), with an exponent rounded down: the
+    choice is (exponent * ``quantile.range``)-bounded-range.
+    """
+    first, last = grid
+    codes, upto = found.codes.astype(np.int64), np.cumsum(found.counts)
+    # Places between two codes have the same counts: they are one option, and each code is one.
+    start, at = np.empty((2, 2 * len(codes) + 1), dtype=np.int64)
+    start[0], start[1::2], start[2::2] = first, codes, codes + 1
+    at[::2], at[1::2] = 0, found.counts
+    left = np.concatenate([[0], np.repeat(upto, 2)])
+    left[1::2] -= found.counts
+    scores = quantile.scores(left, at, found.total - left - at)
+    return _draw(start, last, scores, quantile.choice(exponent), bits, key)
+
+
+def choose_cut(
+    found: CodeCounts, grid: tuple[int, int], exponent: float, bits: Bits, key: np.uint64
+) -> int | None:
+    """Choose a place that divides the codes in halves, from first + 1 to last; None if there is none.
+
+    Codes at the place belong to the upper half, as they go right at a split.
+
+    Formal guarantees
+    -----------------
+    That of ``choose_place`` for a median. That there is no place follows from the grid alone.
     """
     first, last = grid
     if first >= last:
         return None
-    edges = np.concatenate([[first], found.codes.astype(np.int64), [last]])
-    left = np.concatenate([[0], np.cumsum(found.counts)])
     # Places above one code and up to the next have the same counts: they are one option.
-    scores = quantile.scores(left, int(left[-1]))
-    keys = np.array([key])
-    option = quantile.choice(exponent).draw_one(scores, np.diff(edges), bits, keys, Purpose.CUT)
-    size = int(edges[option + 1] - edges[option])
-    return int(edges[option]) + 1 + below(size, bits, keys, Purpose.PLACE)
+    start = np.concatenate([[first], found.codes.astype(np.int64)]) + 1
+    left = np.concatenate([[0], np.cumsum(found.counts)])
+    scores = MEDIAN.scores(left, np.zeros_like(left), found.total - left)
+    return _draw(start, last, scores, MEDIAN.choice(exponent), bits, key)
+
+
+def _draw(
+    start: Integers, last: int, scores: Integers, choice: ExponentialChoice, bits: Bits, key: np.uint64
+) -> int:
+    """An option, whose weight is the number of its places, and one of them."""
+    sizes, keys = np.diff(start, append=last + 1), np.array([key])
+    option = choice.draw_one(scores, sizes, bits, keys, Purpose.CUT)
+    return int(start[option]) + below(int(sizes[option]), bits, keys, Purpose.PLACE)
 
 
 def choose_cuts(
@@ -177,7 +216,7 @@ def choose_cuts(
 
     Formal guarantees
     -----------------
-    A record is in one node of each level, so it takes part in one ``choose_place`` of range 1 for each
+    A record is in one node of each level, so it takes part in one ``choose_cut`` of range 1 for each
     level. Every node chooses, whatever its number of rows. One with a single place has nothing to
     choose; the cuts above it, which are released, tell that already.
     """
@@ -187,7 +226,7 @@ def choose_cuts(
         halves = []
         for first, last, node in nodes:
             inside = found.between(first, last)
-            cut = choose_place(inside, (first, last), MEDIAN, exponent, bits, node)
+            cut = choose_cut(inside, (first, last), exponent, bits, node)
             if cut is not None:
                 cuts.append(cut)
                 left, right = mix_keys(np.array([node, node]), np.arange(2, dtype=np.uint64))

@@ -30,8 +30,8 @@ __all__ = [
     "with_uses",
 ]
 
-# Width within which one record moves all scores: -|left - right| / 2 of a median, and
-# -|0.1 left - 0.9 right| of a 90 % quantile. docs/guarantee.md, "Learned columns".
+# Width within which one record moves all scores of a median, and of a 90 % quantile:
+# docs/guarantee.md, "Learned columns".
 MEDIAN_RANGE, QUANTILE_RANGE = 1.0, 1.8
 
 Kind = tuple[type, str]  # class of an event, and its use

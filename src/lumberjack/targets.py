@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lumberjack.anatomy import Values
 from lumberjack.growing import Growing
-from lumberjack.guarantee import SUM_BOUND, Guarantee, Leaf
+from lumberjack.guarantee import SUM_BOUND, Guarantee, Leaf, warn
 from lumberjack.guided import Gini, Variance
 from lumberjack.kernels import kernel
 from lumberjack.kinds import Category, Codes, places_of
@@ -334,6 +334,11 @@ class OpenNumbers:
     @staticmethod
     def close(centre: float, scale: float) -> Numbers:
         """The target around ``centre``; ``scale`` is the 90 % quantile of the distances from it."""
+        if scale == 0:
+            warn(
+                "nearly all targets seem to be the same, so all predictions will be; give y_bounds",
+                UserWarning,
+            )
         return Numbers(centre - _SCALES * scale, centre + _SCALES * scale, learned=True)
 
 
