@@ -59,6 +59,15 @@ def test_each_plot_draws_on_the_axes_it_is_given_and_returns_them(toy, draw):
     assert draw(toy[0], None).figure is not first.figure
 
 
+def test_points_that_do_not_fit_are_not_quoted(toy, mixed):
+    """Matplotlib and NumPy would say labels and numbers of rows."""
+    for (model, X, _), features in ((toy, ("x", "y")), (mixed, ("a", "b"))):
+        for wrong in ([0.0] * 8417, ["HIV-8417"] * 8417, [[8417], [1, 2]]):
+            with pytest.raises(ValueError, match=r"^(X and )?y ") as caught:
+                plots.plot_regions(model, features, resolution=5, points=(X, wrong))
+            assert not any(secret in str(caught.value) for secret in ("HIV", "8417", "5000"))
+
+
 def test_regions_are_where_the_model_says(toy):
     model, X, y = toy
     ax = plots.plot_regions(model, ("x", "y"), resolution=60, points=(X, y))

@@ -46,6 +46,7 @@ from lumberjack.learning import Task
 from lumberjack.noise import Bits, seed_from
 from lumberjack.planning import plan
 from lumberjack.progress import CallbackSupportMixin, announce_compilation, progress
+from lumberjack.quoting import reading
 from lumberjack.released import Released, released_by
 from lumberjack.report import Report, describe
 from lumberjack.targets import Learnable, OpenClasses
@@ -200,6 +201,20 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.array(released.columns, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+
+    def _score(
+        self, metric: Callable[..., float], X: Any, truth: NDArray[Any], sample_weight: Any
+    ) -> float:
+        """Compare predictions with the truth, exactly; errors do not say what scikit-learn's would."""
+        predicted = self.predict(X)
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        check_lengths(len(predicted), y=truth, **weights)
+        with reading("y" if sample_weight is None else "y or sample_weight"):
+            return float(metric(truth, predicted, **weights))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Prediction for each row, shape (n_rows,)."""
+        raise NotImplementedError
 
     @property
     def guarantee_(self) -> Guarantee:

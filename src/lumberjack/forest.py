@@ -12,6 +12,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
 
 from lumberjack.base import Base
 from lumberjack.domain import Domain
@@ -32,6 +33,7 @@ from lumberjack.inputs import (
     feature_weights,
     list_labels,
     read_numbers,
+    read_target,
     refuse_unknown,
     unknown_classes,
 )
@@ -263,6 +265,20 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
         """
         return np.asarray(released_by(self).classes.labels[self.predict_proba(X).argmax(axis=1)])
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy on a table with labels: exact, so outside the guarantee.
+
+        Examples
+        --------
+        >>> from lumberjack import LumberjackClassifier
+        >>> from lumberjack.datasets import make_toy
+        >>> X, y, domain = make_toy()
+        >>> model = LumberjackClassifier(2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+        >>> model.score(X, y) > 0.9
+        True
+        """
+        return self._score(accuracy_score, X, read_target(y), sample_weight)
+
 
 class LumberjackRegressor(RegressorMixin, Base):  # type: ignore[misc]
     """A differentially private random forest for regression.
@@ -380,6 +396,18 @@ class LumberjackRegressor(RegressorMixin, Base):  # type: ignore[misc]
         (True, True)
         """
         return released_by(self).predict(X, effective_n_jobs(self.n_jobs))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² on a table with targets: exact, so outside the guarantee.
+
+        Examples
+        --------
+        >>> from lumberjack import LumberjackRegressor
+        >>> model = LumberjackRegressor(4.0, domain={"a": (0, 1)}, y_bounds=(0, 10))
+        >>> model.fit([[0.2], [0.8]] * 5000, [2, 8] * 5000).score([[0.2], [0.8]], [2, 8]) > 0.5
+        True
+        """
+        return self._score(r2_score, X, read_numbers(y), sample_weight)
 
 
 def load(path: str | os.PathLike[str]) -> LumberjackClassifier | LumberjackRegressor:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from lumberjack.anatomy import depths
 from lumberjack.export import tree_labels
+from lumberjack.inputs import check_lengths, read_numbers, read_table, read_target
 from lumberjack.kinds import Categorical, Cuts, Kind, Number, Open
 from lumberjack.legend import columns_of, spread
 from lumberjack.planning import plan
@@ -22,6 +23,7 @@ from lumberjack.report import describe
 from lumberjack.targets import Classes
 from lumberjack.tree import LEAF
 from lumberjack.units import several
+from lumberjack.values import columns_of as read_columns
 
 __all__ = [
     "plot_budget",
@@ -157,10 +159,12 @@ def _class_regions(ax: Any, target: Classes, said: Floats, show: dict[str, Any])
 
 
 def _draw_points(ax: Any, released: Released, features: tuple[str, str], X: Any, y: Any) -> None:
-    names = released.names
-    place = [X[f] if hasattr(X, "columns") else np.asarray(X)[:, names.index(f)] for f in features]
-    place = [np.asarray(p) for p in place]
-    y = np.asarray(y)
+    found, columns = read_columns(read_table(X))
+    column = dict(zip(released.names if found is None else found, columns, strict=True))
+    kinds = {f: kind for f in features if isinstance(kind := released.domain[f], Number)}
+    place = [kind.read(f, column[f]) for f, kind in kinds.items()]
+    y = read_target(y) if isinstance(released.target, Classes) else read_numbers(y)
+    check_lengths(len(place[0]), y=y)
     edge = {"edgecolors": "black", "linewidths": 0.4, "s": 18}
     if isinstance(released.target, Classes):
         for c, label in enumerate(released.target.labels):

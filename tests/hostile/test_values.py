@@ -234,6 +234,27 @@ def test_a_strange_number_to_predict(bounds):
             check(lambda y=y: model.fit([[0.5]] * ROWS, y), may_work=name in ("array",))
 
 
+@pytest.mark.parametrize("classes", [[0, 1], ["no", "yes"], None], ids=str)
+def test_a_strange_truth_in_score(classes):
+    """scikit-learn would quote labels and numbers of rows; with None for classes: of a regressor."""
+    number = LumberjackRegressor(domain={"a": (0, 1)}, y_bounds=(0, 1), n_estimators=1)
+    model = quick({"a": (0, 1)}).set_params(classes=classes) if classes else number
+    usual = (classes or [0, 1])[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit([[0.5]] * 10, (classes or [0, 1]) * 5)
+    for strange in STRANGE.values():
+        for make in (list, objects, lambda v: pd.Series(objects(v))):
+            y = make(with_one(strange, usual))
+            check(lambda y=y: model.score([[0.5]] * ROWS, y))
+    for wrong in ([usual] * 8417, 8417, SECRET, None, [[8417], [1, 2]], np.zeros((ROWS, 2))):
+        check(lambda y=wrong: model.score([[0.5]] * ROWS, y), may_work=False)
+    y = [usual] * ROWS
+    check(lambda: model.score([[0.5]] * ROWS, y, sample_weight=[1.0] * 8417), may_work=False)
+    check(lambda: model.score([[0.5]] * ROWS, y, sample_weight=[SECRET] * ROWS), may_work=False)
+    assert model.score([[0.5]] * 4, [usual] * 4, [1, 2, 3, 4]) in (0.0, 1.0)
+
+
 def test_a_strange_person():
     model = quick({"a": (0, 1)})
     for strange in [*STRANGE.values(), "", b"", None, np.nan]:
