@@ -127,6 +127,10 @@ def test_released_labels_are_fresh_objects():
     ):
         assert type(found) is str
         assert found == "abc"
+    numbers = [10**6 + i for i in (0, 1)]  # integers that Python does not share by itself
+    found = heavy_hitters([(numbers[0],)] * 500 + [tuple(numbers)] * 500, height=2, **BUDGET)
+    assert found.prefixes == [(numbers[0],), tuple(numbers)]
+    assert not {id(label) for path in found.prefixes for label in path} & set(map(id, numbers))
     literal, built = "sparse", "".join(["spa", "rse"])
     one = heavy_hitters([(literal,)] + [(built,)] * 500, height=1, **BUDGET)
     two = heavy_hitters([(built,)] * 500, height=1, **BUDGET)
