@@ -1,5 +1,6 @@
 """Files that appear whole or not at all: modes, owners, links, and what is refused."""
 
+import errno
 import os
 import stat
 
@@ -103,3 +104,17 @@ def test_errors_name_the_file(tmp_path):
         write(tmp_path / "no" / "file")
     with pytest.raises(IsADirectoryError, match="is a folder"):
         write(tmp_path)
+
+
+def test_nothing_is_left_behind_only_if_that_is_true(tmp_path, monkeypatch):
+    def refused(*_, **__):
+        raise PermissionError
+
+    for unlinked, left in ((True, 0), (False, 1)):
+        if not unlinked:
+            monkeypatch.setattr(files.Path, "unlink", refused)
+        with pytest.raises(OSError, match="No space left") as caught, open_to_write(tmp_path / "new"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        assert ("left behind" in str(caught.value)) == unlinked
+        assert caught.value.filename == str(tmp_path / "new")
+        assert len(os.listdir(tmp_path)) == left

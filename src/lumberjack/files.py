@@ -61,7 +61,8 @@ def open_to_write(path: str | os.PathLike[str], *, overwrite: bool = True) -> It
             if hidden is not None:
                 with suppress(PermissionError):  # Windows, where the file may still be open
                     hidden.unlink(missing_ok=True)
-            if isinstance(error, OSError) and error.errno in _FULL:
+            gone = hidden is None or not hidden.exists()
+            if gone and isinstance(error, OSError) and error.errno in _FULL:
                 why = f"{error.strerror}; nothing of this file was left behind"
                 raise OSError(error.errno, why, os.fspath(path)) from None
             raise
