@@ -246,6 +246,13 @@ def test_remarks_name_undeclared_columns_and_never_rows(run, folder, tmp_path):
     assert "3,000" not in out + err
 
 
+def test_a_weak_promise_is_said_once(run, folder, tmp_path):
+    line = train_options(folder)
+    line[line.index("--epsilon") + 1] = "30"
+    _, _, err = run(" ".join(line), "-o", tmp_path / "m")
+    assert err.count("Warning: epsilon = 30 is almost no protection") == 1
+
+
 def test_bars_on_a_terminal(run, folder, tmp_path, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     code, _, err = run(" ".join(train_options(folder)), "-o", tmp_path / "m")

@@ -197,7 +197,7 @@ def run(command: Callable[[], Any]) -> int:
     code = 0
     with warnings.catch_warnings(), _signals():
         warnings.simplefilter("ignore")
-        warnings.simplefilter("always", PrivacyLeakWarning)
+        warnings.simplefilter("default", PrivacyLeakWarning)  # each once in a command
         warnings.showwarning = lambda message, *_, **__: say(f"Warning: {message}", "yellow")
         try:
             try:
