@@ -513,6 +513,21 @@ def test_a_record_is_what_a_newline_ends(run, tmp_path, breaks):
         assert json.loads(out)["prefixes"] == ["a", "a/b"]
 
 
+def test_a_row_of_one_column_is_what_a_newline_ends(run, tmp_path):
+    """pandas writes a lone carriage return without quotes, and Arrow takes it for the end of a row."""
+    mine = "\r".join(["mine"] * 3000)
+    options = ["--column", "path", "--epsilon", "1", "--height", "1", "--json"]
+    (tmp_path / "p.csv").write_text(f"path\na/b\n{mine}\n", newline="")
+    code, out, err = run("heavy-hitters", tmp_path / "p.csv", *options)
+    assert (code, out) == (2, "")
+    assert "a carriage return that is neither quoted nor before a newline" in err
+    for ending in ("\n", "\r\n"):
+        lines = ["path", *["a/b"] * 500, f'"{mine}"', '"two\nlines"', "", ""]
+        (tmp_path / "q.csv").write_text(ending.join(lines), newline="")
+        code, out, _ = run("heavy-hitters", tmp_path / "q.csv", *options)
+        assert (code, json.loads(out)["prefixes"]) == (0, ["a"])
+
+
 def test_inspection_finds_a_promise_that_does_not_hold(run, folder, tmp_path):
     code, out, _ = run("inspect model.lumberjack --verify")
     assert code == 0

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ from lumberjack.values import seconds
 __all__ = ["Chunk", "Numbers", "Progress", "Table", "Values", "is_null"]
 
 _BLOCK = 2**19  # bytes of text in a chunk; Arrow reads up to 32 of them ahead
+_TOO_LONG = f"a row is longer than {_BLOCK // 2**10} KiB; is a quote never closed?"
 _ROWS = 2**16  # rows in a chunk of Parquet
 _DELIMITERS = ";\t|,"  # what often separates fields
 
@@ -217,6 +218,8 @@ class Table:
             yield batch
 
     def _csv_batches(self, names: list[str], numbers: Sequence[str], done: Progress) -> Iterator[Any]:
+        if len(self.names()) == 1:
+            self._refuse_returns()
         types = {name: pa.float64() if name in numbers else pa.string() for name in names}
         size = max(self.path.stat().st_size, 1)
         # Arrow reads ahead in threads of its own; a Python file would be called after its end.
@@ -253,7 +256,7 @@ class Table:
         elif "Expected" in error:
             problem = "a row has more or fewer fields than the header"
         elif "straddl" in error:
-            problem = f"a row is longer than {_BLOCK // 2**10} KiB; is a quote never closed?"
+            problem = _TOO_LONG
         else:
             problem = "it cannot be read as CSV"
         if not self.locate:
@@ -263,23 +266,42 @@ class Table:
 
     def _find_line(self, numbers: Sequence[str]) -> int | None:
         """Line of the first row with a wrong number of fields, or with text instead of a number."""
+        with self._rows("") as rows:
+            names = next(rows)
+            places = [names.index(name) for name in numbers]
+            try:
+                for row in rows:
+                    if row and len(row) != len(names):
+                        return int(rows.line_num)
+                    if row and any(not _is_number(row[i]) for i in places):
+                        return int(rows.line_num)
+            except csv.Error:  # a field that is too long, or what no row can hold
+                return int(rows.line_num)
+        return None
+
+    @contextmanager
+    def _rows(self, newline: str) -> Iterator[Any]:
+        """Rows as Python's reader finds them, in lines that ``newline`` ends ("": all line breaks)."""
         before = csv.field_size_limit(_BLOCK)  # Python's own limit is lower than Arrow's
         try:
-            with self.path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-                rows = csv.reader(file, delimiter=self.delimiter)
-                names = next(rows)
-                places = [names.index(name) for name in numbers]
-                try:
-                    for row in rows:
-                        if row and len(row) != len(names):
-                            return rows.line_num
-                        if row and any(not _is_number(row[i]) for i in places):
-                            return rows.line_num
-                except csv.Error:  # a field that is too long, or what no row can hold
-                    return rows.line_num
+            with self.path.open(newline=newline, encoding="utf-8-sig", errors="replace") as file:
+                yield csv.reader(_lines(file), delimiter=self.delimiter)
         finally:
             csv.field_size_limit(before)
-        return None
+
+    def _refuse_returns(self) -> None:
+        """Refuse a single column in which a carriage return ends a row: Arrow would make many of one.
+
+        With more columns the parts of a row have too few fields.
+        """
+        try:
+            with self._rows("\n") as rows:
+                for _ in rows:
+                    pass
+        except csv.Error as error:
+            problem = "a row has a carriage return that is neither quoted nor before a newline"
+            problem = problem if "new-line" in str(error) else _TOO_LONG
+            raise ValueError(f"{self.path}: {problem}") from None
 
     def _numbers(self, name: str, column: Any) -> Numbers:
         kind = _kind_of(column.type)
@@ -300,6 +322,14 @@ class Table:
             distinct = [*coded.dictionary.to_pylist(), None]
             place = coded.indices.cast(pa.int64()).fill_null(len(distinct) - 1)
             return Values(distinct, place.to_numpy(zero_copy_only=False))
+
+
+def _lines(file: TextIO) -> Iterator[str]:
+    """Lines, none of them endless."""
+    for line in iter(lambda: file.readline(_BLOCK + 1), ""):
+        if len(line) > _BLOCK:
+            raise csv.Error
+        yield line
 
 
 def _is_number(text: str) -> bool:
