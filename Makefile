@@ -97,7 +97,7 @@ $(OLDEST)/stamp: pyproject.toml requirements-oldest.txt
 	@touch $@
 
 test-oldest: $(OLDEST)/stamp
-	$(OLDEST)/bin/python -m pytest -p no:cacheprovider tests/test_forest.py tests/test_domain.py tests/test_io.py tests/test_cli.py tests/test_tables.py tests/test_kernels.py tests/test_progress.py tests/integration
+	$(OLDEST)/bin/python -m pytest -p no:cacheprovider tests/test_forest.py tests/test_domain.py tests/test_io.py tests/test_cli.py tests/test_cli_tables.py tests/test_tables.py tests/test_kernels.py tests/test_progress.py tests/integration
 
 # The paper's experiments, in an environment of their own: diffprivlib needs an older scikit-learn.
 BENCH := .venv-bench

@@ -27,6 +27,16 @@ def test_files_and_tests_that_a_page_names_exist(page):
         assert (ROOT / f"{module.replace('.', '/')}.py").is_file(), module
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_link_from_a_name_leads_to_its_definition(page):
+    text = page.read_text("utf-8")
+    for names, link in re.findall(r"\[((?:`[^`]+`(?:, )?)+)\]\(([\w./]*src/[\w./]+\.py)\)", text):
+        source = (page.parent / link).read_text("utf-8")
+        for name in re.findall(r"`(?:\w+\.)?(\w+)(?:\(.*?\))?`", names):
+            defined = re.search(rf"(?:def|class) {name}\b", source)
+            assert defined or name in ("py", Path(link).stem), (name, link)
+
+
 def test_every_test_named_for_a_flaw_is_one_of_ours():
     flaws = (ROOT / "docs" / "flaws.md").read_text("utf-8")
     sections = flaws.split("\n## ")[1:-1]

@@ -13,7 +13,7 @@ from lumberjack.legend import Entry, columns_of, in_lines, shares, spread, targe
 
 
 @pytest.fixture(scope="module")
-def frame():
+def staff():
     rng, n = np.random.default_rng(0), 5000
     return pd.DataFrame(
         {
@@ -27,16 +27,16 @@ def frame():
 
 
 @pytest.fixture(scope="module")
-def models(frame):
-    known = np.where(frame["pay"] > 8000, "much", "little")
+def models(staff):
+    known = np.where(staff["pay"] > 8000, "much", "little")
     domain = {"age": (0, 100), "ward": ["A", "B"], "city": Domain.categorical()}
     return {
-        "classifier": LumberjackClassifier(4.0, n_estimators=3, domain=domain).fit(frame, known),
-        "regressor": LumberjackRegressor(4.0, n_estimators=3, domain=domain).fit(frame, frame["age"]),
+        "classifier": LumberjackClassifier(4.0, n_estimators=3, domain=domain).fit(staff, known),
+        "regressor": LumberjackRegressor(4.0, n_estimators=3, domain=domain).fit(staff, staff["age"]),
         "declared": LumberjackClassifier(
             4.0, n_estimators=3, splits="random", domain={"ward": ["A", "B"], "age": (0, 100)},
             classes=["much", "little"],
-        ).fit(frame[["ward", "age"]], known),
+        ).fit(staff[["ward", "age"]], known),
     }  # fmt: skip
 
 
@@ -57,10 +57,10 @@ def test_origins_are_those_of_the_fit(models):
     assert {e.origin for e in entries(models["declared"]).values()} == {"declared"}
 
 
-def test_a_column_that_another_model_learned_is_declared(models, frame):
+def test_a_column_that_another_model_learned_is_declared(models, staff):
     """Its price is in the record of the other model."""
     domain = models["classifier"].domain_
-    again = LumberjackClassifier(4.0, n_estimators=2, domain=domain).fit(frame, frame["pay"] > 8000)
+    again = LumberjackClassifier(4.0, n_estimators=2, domain=domain).fit(staff, staff["pay"] > 8000)
     assert {e.origin for e in entries(again).values()} == {"declared"}
     assert {e.share for e in entries(again).values()} == {0.0}
     assert again.guarantee_.numbers_learned == again.guarantee_.categories_learned == 0

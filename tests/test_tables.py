@@ -86,10 +86,12 @@ def test_text_of_a_csv_file_is_never_all_in_memory(tmp_path, monkeypatch):
     frame.to_csv(tmp_path / "t.csv", index=False)
     size = (tmp_path / "t.csv").stat().st_size
     monkeypatch.setattr(tables, "_BLOCK", 2**16)
+    domain = Domain({"x": (0, 1), "s": ["left", "right"]})
+    frame[:10].to_csv(tmp_path / "few.csv", index=False)
+    Source(tables.Table(tmp_path / "few.csv"), domain).read({})  # imports and compiles
     before, held = pa.total_allocated_bytes(), []
     tracemalloc.start()
     try:
-        domain = Domain({"x": (0, 1), "s": ["left", "right"]})
         found, _ = Source(tables.Table(tmp_path / "t.csv"), domain).read(
             {}, lambda _: held.append(pa.total_allocated_bytes() - before)
         )
@@ -97,5 +99,5 @@ def test_text_of_a_csv_file_is_never_all_in_memory(tmp_path, monkeypatch):
     finally:
         tracemalloc.stop()
     assert size > 100 * 2**16
-    assert max(held) < 40 * 2**16
+    assert max(held) < 64 * 2**16  # 32 chunks ahead, as text and as columns
     assert peak < found.codes.nbytes + 2**20

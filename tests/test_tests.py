@@ -11,7 +11,6 @@ FILES = {path.relative_to(HERE).as_posix() for path in HERE.rglob("test_*.py")}
 ELSEWHERE = {  # tested through what uses them
     "__main__": "test_cli",
     "options": "test_cli",
-    "cli_tables": "test_cli",
     "base": "test_forest",
     "datasets/acs": "test_datasets",
     "datasets/codebooks": "test_datasets",

@@ -4,7 +4,7 @@ In: a released ``Forest`` and the noise of its leaves. Out: depths, leaf sizes a
 here sees data; everything is a function of what was published already.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,11 +125,11 @@ def importances(forest: Forest, kind: Values, noise: tuple[float, float] = (0.0,
 
 def node_sums(tree: Tree, values: Floats) -> Floats:
     """Values of all leaves below each node, added up, shape (n_nodes, n_values)."""
-    return np.asarray(_add_up(tree.feature, tree.left, np.ascontiguousarray(values, dtype=np.float64)))
+    return _add_up(tree.feature, tree.left, np.ascontiguousarray(values, dtype=np.float64))
 
 
 @kernel
-def _add_up(feature: Any, left: Any, values: Any) -> Any:
+def _add_up(feature: NDArray[np.int32], left: NDArray[np.int32], values: Floats) -> Floats:
     out = np.zeros((len(feature), values.shape[1]))
     for node in range(len(feature) - 1, -1, -1):  # children come after their parents
         if feature[node] == LEAF:

@@ -85,7 +85,7 @@ class Aim:
     bounds: tuple[float, float] | None = None
 
     def by_type(self, kind: str) -> "Aim":
-        """The task, where nobody has said it; numbers may be classes too, so they do not tell."""
+        """The task by the type of the target; refuses numbers, which may be classes too."""
         if kind == "numeric":
             raise ValueError(
                 f"the target {quote(self.target)} holds numbers: say --task classification or "

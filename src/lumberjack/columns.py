@@ -106,7 +106,7 @@ class Frequencies:
 
 @dataclass(frozen=True)
 class Quantile:
-    """Scores the places of a grid: the best has codes below and above it as ``below`` to ``above``.
+    """Scores the places of a grid: the best divides the codes in the ratio ``below`` to ``above``.
 
     So (1, 1) is a median, and (9, 1) a 90 % quantile. With ``left``, ``at`` and ``right`` codes below,
     at and above a place, the score is 0 if the codes at it can be divided to fit, and otherwise lower:
@@ -218,10 +218,10 @@ def choose_cuts(
     -----------------
     A record is in one node of each level, so it takes part in one ``choose_cut`` of range 1 for each
     level. Every node chooses, whatever its number of rows. One with a single place has nothing to
-    choose; the cuts above it, which are released, tell that already.
+    choose; the released cuts above it show that.
     """
     nodes: list[tuple[int, int, np.uint64]] = [(*grid.grid, key)]
-    cuts = []  # all different: a half begins at its cut, and chooses beyond its first place
+    cuts = []  # distinct: a right half begins at its parent's cut, and chooses above it
     for _ in range(levels):
         halves = []
         for first, last, node in nodes:
@@ -251,4 +251,4 @@ def frequent_values(
     return tuple(labels[code] for code in found.codes[passes].tolist())
 
 
-assert MISSING > OTHER  # ``Frequencies`` leaves out both
+assert MISSING > OTHER  # ``Frequencies`` counts neither

@@ -105,7 +105,7 @@ def read_declared(found: Any, names: Sequence[str] | None = None) -> Declared:
         if found["format"] != HEAD["format"] or found["version"] not in (1, 2):
             raise ValueError("not a domain: unknown format or version")
         declared = _read_columns(found, names)
-        marked = found.get("inferred", False) is True  # which of them is not said
+        marked = found.get("inferred", False) is True  # the file marks all columns or none
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a domain: {error}") from None
     if not marked:
@@ -129,7 +129,7 @@ def _read_columns(found: Mapping[str, Any], names: Sequence[str] | None = None) 
             kinds[label] = kind
     for pattern, kind in patterns:
         for name in _matching(pattern, names):
-            kinds.setdefault(name, kind)  # what comes first holds, and a name before any pattern
+            kinds.setdefault(name, kind)  # names before patterns, and the first match
     return Declared(kinds)
 
 

@@ -190,7 +190,7 @@ def _unknown(kind: Categorical) -> Any:
 
 
 def _onnx_says(kind: Known) -> str:
-    """A line for whoever looks at the inputs."""
+    """The documentation of an input, in one line."""
     if isinstance(kind, Number):
         unit = "seconds since 1970 (UTC)" if kind.temporal else "a number"
         grid = kind.grid if isinstance(kind, Cuts) else kind

@@ -119,7 +119,7 @@ def plant(root_key: np.uint64, n_rows: int) -> Nodes:
 
 
 @kernel
-def find_room(nodes: Nodes, node: Any, features: Features) -> Any:
+def find_room(nodes: Nodes, node: int, features: Features) -> Room:
     """The room at a node (``structure.Room``)."""
     n = len(features.sizes)
     room = Room(np.empty(n, dtype=np.uint32), np.empty(n, dtype=np.uint32))
@@ -134,7 +134,7 @@ def find_room(nodes: Nodes, node: Any, features: Features) -> Any:
 
 
 @kernel
-def add_children(nodes: Nodes, size: Any, node: Any, n_left: Any, even_empty: Any) -> Any:
+def add_children(nodes: Nodes, size: int, node: int, n_left: int, even_empty: bool) -> tuple[Nodes, int]:
     """Append the children of a split node, the left one with ``n_left`` of its rows."""
     nodes = reserve(nodes, size, 2)
     for side in (LEFT, RIGHT):
@@ -149,7 +149,7 @@ def add_children(nodes: Nodes, size: Any, node: Any, n_left: Any, even_empty: An
 
 
 @kernel
-def starts(nodes: Nodes, count: Any) -> Any:
+def starts(nodes: Nodes, count: Integers) -> Integers:
     """Start of each node's rows, from the number of rows in each: right children after left ones."""
     start = np.zeros(len(count), dtype=np.int64)
     for i in range(1, len(count)):
@@ -159,7 +159,7 @@ def starts(nodes: Nodes, count: Any) -> Any:
 
 
 @kernel
-def settle(nodes: Nodes, size: Any, count: Any, before: Any, small: Any) -> Any:
+def settle(nodes: Nodes, size: int, count: Integers, before: int, small: int) -> int:
     """Of the nodes laid out by a sample (from ``before`` on), keep those that exact counts confirm.
 
     A node is kept if it has rows and its parent is kept and not small, and split if it is not small.
@@ -190,7 +190,7 @@ def _longer(array: Any, room: Any) -> Any:
 
 
 @kernel
-def reserve(nodes: Nodes, size: Any, more: Any) -> Any:
+def reserve(nodes: Nodes, size: int, more: int) -> Nodes:
     """The same nodes, with capacity for ``more`` new ones."""
     if size + more <= len(nodes.key):
         return nodes

@@ -61,7 +61,7 @@ class Gini:
 
     def score(self, left: Integers, total: Integers) -> Integers:
         """Score of splits, from their left sides, shape (n, n_classes), in steps of 2^-8 rows."""
-        return np.asarray(_gini(left, total))
+        return _gini(left, total)
 
     def size(self, left: Integers) -> int:
         """How many rows a count is about."""
@@ -86,7 +86,7 @@ class Variance:
 
     def score(self, left: Integers, total: Integers) -> Integers:
         """Score of splits, from their left sides, shape (n, 2), in steps of 2^-8 rows."""
-        return np.asarray(_variance(left, total))
+        return _variance(left, total)
 
     def size(self, left: Integers) -> int:
         """How many rows a count is about."""
@@ -191,7 +191,7 @@ def offered_share(n_features: int) -> float:
 
 
 @kernel
-def _offer(features: Features, key: Any, room: Room, share: Any) -> Any:
+def _offer(features: Features, key: np.uint64, room: Room, share: float) -> Offer:
     """The offer of a node, from its key alone."""
     n = len(features.sizes)
     offsets = np.zeros(n + 1, dtype=np.int64)
@@ -221,7 +221,9 @@ def _places(offer: Offer) -> Any:
 
 
 @kernel
-def _count_classes(codes: Any, rows: Any, offer: Offer, target: Any, out: Any) -> None:
+def _count_classes(
+    codes: Codes, rows: NDArray[np.int32], offer: Offer, target: NDArray[np.int32], out: Integers
+) -> None:
     offered, first, most = _places(offer)
     n_offered, shift = np.uint64(len(offered)), shift_of(codes)
     for i in range(len(rows)):
@@ -234,7 +236,9 @@ def _count_classes(codes: Any, rows: Any, offer: Offer, target: Any, out: Any) -
 
 
 @kernel
-def _count_numbers(codes: Any, rows: Any, offer: Offer, target: Any, out: Any) -> None:
+def _count_numbers(
+    codes: Codes, rows: NDArray[np.int32], offer: Offer, target: NDArray[np.int32], out: Integers
+) -> None:
     offered, first, most = _places(offer)
     n_offered, shift = np.uint64(len(offered)), shift_of(codes)
     for i in range(len(rows)):
@@ -248,7 +252,9 @@ def _count_numbers(codes: Any, rows: Any, offer: Offer, target: Any, out: Any) -
 
 
 @kernel
-def _candidates(features: Features, offer: Offer, bins: Any, nodes: Nodes, node: Any, room: Room) -> Any:
+def _candidates(
+    features: Features, offer: Offer, bins: Integers, nodes: Nodes, node: int, room: Room
+) -> tuple[Integers, Integers, NDArray[np.float64], Integers, Integers]:
     """All candidates of a node: feature, cut, weight and left side of each, and the node's totals.
 
     ``nodes`` is the tree so far, as in ``structure``.
@@ -287,7 +293,7 @@ def _candidates(features: Features, offer: Offer, bins: Any, nodes: Nodes, node:
 
 
 @kernel
-def _gini(left: Any, total: Any) -> Any:
+def _gini(left: Integers, total: Integers) -> Integers:
     out = np.empty(len(left), dtype=np.int64)
     for i in range(len(left)):
         squares_left = squares_right = n_left = n_right = 0
@@ -300,7 +306,7 @@ def _gini(left: Any, total: Any) -> Any:
 
 
 @kernel
-def _variance(left: Any, total: Any) -> Any:
+def _variance(left: Integers, total: Integers) -> Integers:
     out = np.empty(len(left), dtype=np.int64)
     for i in range(len(left)):
         n, y = left[i, 0], left[i, 1]

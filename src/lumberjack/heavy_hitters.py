@@ -6,7 +6,7 @@ MarkHeavyHitters (Algorithm 1) with GaussianSparseThreshold (Algorithm 2), and t
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -163,16 +163,16 @@ def heavy_hitters(
     )
 
     def promise(height: int, caveats: tuple[str, ...] = caveats, nodes: int = 0) -> Guarantee:
-        return plan_heavy_hitters(
+        planned = plan_heavy_hitters(
             epsilon,
             delta,
             height,
             method=method,
             counts=counts,
             threshold=threshold,
-            caveats=caveats,
             dense_nodes=nodes,
         )
+        return replace(planned, caveats=caveats)
 
     promise(height or 1)  # refuses bad parameters before data is read
     labels = None if alphabet is None else [plain_label(label) for label in alphabet]
@@ -193,8 +193,8 @@ def heavy_hitters(
         guarantee = promise(height, caveats, n_nodes)
     else:
         guarantee = promise(height)
-    for reserve in (*guarantee.weaknesses, *(f"guarantee has a caveat: {text}" for text in caveats)):
-        warn(reserve)
+    for problem in (*guarantee.weaknesses, *(f"guarantee has a caveat: {text}" for text in caveats)):
+        warn(problem)
 
     keys = None if bits.seed is None else tree.keys()
     marks = mark_privately(tree.levels, guarantee, bits, keys)

@@ -117,9 +117,9 @@ def split_target(X: Any, y: Any) -> tuple[Any, Any]:
         return X, y
     frame = nw.from_native(X, pass_through=True)
     if not isinstance(frame, nw.DataFrame):
-        raise TypeError("y is text, which names a column, but X is no data frame; pass all labels")
+        raise TypeError("y is a string, the name of a column, but X is not a data frame; pass an array")
     if y not in frame.columns:
-        raise ValueError(f"X has no column of the name y; its columns are {bare_all(frame.columns)}")
+        raise ValueError(f"y names no column of X, whose columns are {bare_all(frame.columns)}")
     return nw.to_native(frame.drop(y)), nw.to_native(frame[y])
 
 

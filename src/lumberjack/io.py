@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from lumberjack.accounting import Choices, Event, NoisySums, ThresholdQueries
 from lumberjack.anatomy import check_tree, depths
 from lumberjack.domain import Domain
-from lumberjack.events import calibration_counts
+from lumberjack.events import calibration_counts, kinds_of
 from lumberjack.guarantee import (
     BOUNDS_INFERRED,
     CLASSES_INFERRED,
@@ -360,7 +360,7 @@ def _with_events(old: dict[str, Any]) -> dict[str, Any]:
     events: list[Event] = [ThresholdQueries(m, sigma, Delta, tau, cut)]
     if levels:
         events.append(Choices(n, exponent, width))
-    if flat["leaf"] == "exponential":
+    if (Choices, "leaves") in kinds_of(flat["leaf"], levels > 0):
         events.append(Choices(k, 1 / noise, 1.0))
     else:
         events += [NoisySums(k - again, *released) for released in ((noise, 1), *sums)]

@@ -52,6 +52,7 @@ _LEAST, _MOST = 0x007FFFFF, 0xFF800000  # places of minus and plus infinity
 _UNUSABLE = "\ud800"  # stands for values that no file could hold
 _SHIFT = 2  # of compact codes: MISSING is 1, and OTHER 0
 
+Floats = NDArray[np.float64]
 Codes = NDArray[Any]  # unsigned integers of 8, 16 or 32 bits
 Places = NDArray[np.uint32]
 Category = str | int | float | bool
@@ -358,7 +359,7 @@ shift_of = kernel(_shift_of)  # what compact codes are larger by
 
 
 @kernel
-def _place_on_grid(number: Any, low: Any, high: Any, out: Any) -> None:
+def _place_on_grid(number: Floats, low: float, high: float, out: NDArray[np.uint32]) -> None:
     width = high - low if high > low else 1.0
     for i in range(len(number)):
         x = number[i]
@@ -369,7 +370,9 @@ def _place_on_grid(number: Any, low: Any, high: Any, out: Any) -> None:
 
 
 @kernel
-def _look_up(number: Any, least: Any, table: Any, absent: Any, out: Any) -> None:
+def _look_up(
+    number: Floats, least: int, table: NDArray[np.uint32], absent: int, out: NDArray[np.uint32]
+) -> None:
     for i in range(len(number)):
         x = number[i]
         if np.isnan(x):

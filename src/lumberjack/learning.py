@@ -107,7 +107,7 @@ class Recode:
             out = table[np.minimum(codes, len(table) - 1)]
             out[codes == OTHER] = OTHER
             return np.asarray(out)
-        if isinstance(kind, Cuts) and kind.learned:  # with cuts that were given, rows were read so
+        if isinstance(kind, Cuts) and kind.learned:  # given cuts were applied when rows were read
             codes = codes.copy()
             kind.recode(codes)
         return codes

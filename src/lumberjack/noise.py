@@ -345,7 +345,7 @@ class ExponentialChoice:
     ) -> int:
         """Choose one of many options, as ``draw`` does from one row; weights are integers, some above 0.
 
-        Only options near the best are looked at, unless the random bits fall where others could matter.
+        Only options near the best are considered, unless the random bits fall where others could matter.
         """
         options = np.flatnonzero(weights > 0)
         gap = (scores[options] - scores[options].max()).astype(np.float64)

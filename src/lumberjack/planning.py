@@ -42,6 +42,7 @@ from lumberjack.guarantee import (
     SEARCH_ASSUMPTIONS,
     SUM_BOUND,
     Accounting,
+    ClassLeaf,
     Guarantee,
     Leaf,
     Method,
@@ -136,7 +137,7 @@ def plan(
     k, h = check_count("n_estimators", n_estimators), check_count("max_depth", max_depth)
     r = check_count("rows_per_person", rows_per_person)
     _check_option("accounting", accounting, get_args(Accounting))
-    _check_option("leaf", leaf, ("counts", "majority", "exponential", "mean"))
+    _check_option("leaf", leaf, (*get_args(ClassLeaf), "mean"))
     splits = ("random" if accounting == "paper" else "guided") if splits is None else splits
     _check_option("splits", splits, get_args(Splits))
     unit = ("row" if r == 1 else "person") if unit is None else unit
@@ -269,7 +270,6 @@ def plan_heavy_hitters(
     method: Method = "sparse",
     counts: bool = False,
     threshold: float | None = None,
-    caveats: tuple[str, ...] = (),
     dense_nodes: int = 0,
 ) -> Guarantee:
     """Say what noise and threshold ``heavy_hitters`` will have on paths of at most ``height`` steps.
@@ -306,7 +306,6 @@ def plan_heavy_hitters(
         structure_share=0.5 if counts else None,
         events=_with_threshold(events, threshold, 1),
         assumptions=SEARCH_ASSUMPTIONS,
-        caveats=caveats,
     )
 
 

@@ -36,7 +36,7 @@ Reader = Callable[[Values], NDArray[Any]]
 
 
 def speller(table: Table, kind: str) -> Callable[[Any], Any]:
-    """Reads values that nobody declared: text of a CSV file as its column is meant, missing as None."""
+    """Reads undeclared values: text of a CSV file by the type of its column, missing values as None."""
     if table.is_parquet:
         return lambda value: value
     meant = parse_label if kind in ("numeric", "boolean") else str
@@ -220,7 +220,7 @@ def _resize(array: NDArray[Any], n: int) -> None:
 
 
 def label_reader(source: Source, target: str, known: list[Any] | None, *, strict: bool = True) -> Reader:
-    """Reads labels: known ones as they are declared, else as their column is meant.
+    """Reads labels: known ones as they are declared, else by the type of their column.
 
     With ``strict``, a label that is not known is refused; without, it becomes None.
     """

@@ -16,6 +16,7 @@ __all__ = [
     "HEAVY",
     "LIGHT",
     "UNMARKED",
+    "Marks",
     "mark_heavy_hitters",
     "mark_tree",
     "search_order",
@@ -135,12 +136,17 @@ def mark_tree(
     depth = min(int(level.max()) + 1, height)
     offsets = np.searchsorted(level[by_level], np.arange(depth + 1))
     order = np.array(list(search_order(height, depth)))
-    marks: Marks = _mark_tree(by_level, offsets, order, up, answers)
-    return marks
+    return _mark_tree(by_level, offsets, order, up, answers)
 
 
 @kernel
-def _mark_tree(by_level: Any, offsets: Any, order: Any, up: Any, answers: Any) -> Any:
+def _mark_tree(
+    by_level: Integers,
+    offsets: Integers,
+    order: Integers,
+    up: NDArray[np.integer[Any]],
+    answers: NDArray[np.bool_],
+) -> Marks:
     marks = np.zeros(len(answers), dtype=np.int8)
     depth = len(offsets) - 1
     for low, middle, high in order:

@@ -403,14 +403,18 @@ class LeafSums(NamedTuple):
 
 
 @kernel
-def _count_classes(order: Any, start: Any, count: Any, target: Any, out: Any) -> None:
+def _count_classes(
+    order: NDArray[np.int32], start: Integers, count: Integers, target: NDArray[np.int32], out: Integers
+) -> None:
     for leaf in range(len(start)):
         for i in range(start[leaf], start[leaf] + count[leaf]):
             out[leaf, target[order[i]]] += 1
 
 
 @kernel
-def _add_targets(order: Any, start: Any, count: Any, target: Any, out: Any) -> None:
+def _add_targets(
+    order: NDArray[np.int32], start: Integers, count: Integers, target: NDArray[np.int32], out: Integers
+) -> None:
     for leaf in range(len(start)):
         total = 0
         for row in order[start[leaf] : start[leaf] + count[leaf]]:

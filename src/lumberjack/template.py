@@ -48,7 +48,7 @@ def template(types: Mapping[str, str], known: Mapping[str, Answer]) -> dict[str,
 def _column(kind: str, answer: Answer) -> dict[str, Any]:
     if answer == SKIP:
         return {"type": SKIP}
-    if kind == "boolean" and answer is None:  # the type alone tells
+    if kind == "boolean" and answer is None:  # the type determines the values
         answer = Categorical((False, True), missing=True)
     if isinstance(answer, Kind):
         return describe(answer)

@@ -27,7 +27,7 @@ from lumberjack.guided import Choice, Guide
 from lumberjack.kernels import kernel
 from lumberjack.learning import Task, learn
 from lumberjack.noise import Bits, ThresholdCoin, Words, mix_keys
-from lumberjack.search import HEAVY, mark_tree
+from lumberjack.search import HEAVY, Marks, mark_tree
 from lumberjack.structure import LEFT, NO_SPLIT, RIGHT, Features, child_key, root_keys
 from lumberjack.targets import LeafSums, Target, Votes
 from lumberjack.thinning import Thinning
@@ -360,7 +360,7 @@ def _split_alone(
 
 
 @kernel
-def _release(nodes: Nodes, marks: Any) -> Any:
+def _release(nodes: Nodes, marks: Marks) -> Any:
     """The pruned tree, level by level: Heavy nodes with their splits, and a leaf where a branch ends.
 
     Also the keys of the leaves, and the grown node of each leaf (-1 for a leaf without rows).

@@ -118,7 +118,12 @@ class Forest:
 
 @kernel
 def _lay_paths(
-    feature: Any, cut: Any, missing_left: Any, left: Any, categorical: Any, paths: Any
+    feature: NDArray[np.int32],
+    cut: NDArray[np.uint32],
+    missing_left: NDArray[np.bool_],
+    left: NDArray[np.int32],
+    categorical: NDArray[np.bool_],
+    paths: Paths,
 ) -> None:
     for node in range(len(feature)):
         f = feature[node]
@@ -144,7 +149,7 @@ def end_path(paths: Any, node: Any) -> None:
 
 
 @kernel
-def walk(codes: Any, rows: Any, paths: Any, out: Any) -> None:
+def walk(codes: Codes, rows: NDArray[np.int32], paths: Paths, out: NDArray[np.integer[Any]]) -> None:
     """Take rows from node 0 down to where they end.
 
     Parameters
@@ -189,7 +194,7 @@ def walk(codes: Any, rows: Any, paths: Any, out: Any) -> None:
 
 
 @kernel
-def _add(values: Any, leaf: Any, total: Any) -> None:
+def _add(values: Floats, leaf: Leaf, total: Floats) -> None:
     for i in range(len(leaf)):
         for c in range(values.shape[1]):
             total[i, c] += values[leaf[i], c]

@@ -43,7 +43,7 @@ def one(value: float, temporal: bool = False, step: str = "s") -> str:
 
 
 def several(values: Sequence[float], temporal: bool = False) -> list[str]:
-    """Numbers or dates, as short as tells them apart.
+    """Numbers or dates, as short as possible while distinct.
 
     Examples
     --------

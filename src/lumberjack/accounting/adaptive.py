@@ -41,7 +41,7 @@ Floats = NDArray[np.float64]
 _SLACK = 1e-10  # relative; rounding errors were below 1e-13 against extended precision
 _TAIL = 30.0  # the grid ends where U is below e^-30 of delta
 _WORK = 2.4e6  # cells per evaluation, about 20 ms
-_MOST_CELLS = 2.5e7  # beyond, zCDP prices the choices: no claim may keep an auditor busy
+_MOST_CELLS = 2.5e7  # beyond, zCDP prices the choices: bounds the time of ``verify``
 _MOST_CHOICES = 4000  # beyond, and for eta > _LARGEST_ETA, zCDP prices the choices
 _SMALLEST_ETA, _LARGEST_ETA = 1e-100, 50.0
 

@@ -37,7 +37,7 @@ _MOST_BLOCKS = 2048  # of j's that Theorem 1 halves at a time; calibrated noise 
 
 
 def queries_per_tree(height: int) -> int:
-    """Most queries that one record meets in one tree: q(h) = 1 + floor(log2 h) (paper, Lemma 1)."""
+    """Maximum number of queries about a record in a tree: q(h) = 1 + floor(log2 h) (paper, Lemma 1)."""
     return check_count("height", height).bit_length()
 
 

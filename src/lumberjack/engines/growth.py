@@ -36,6 +36,8 @@ from lumberjack.tree import end_path, lay_path, walk
 
 __all__ = ["Table", "Work", "grow", "lay_out", "place", "sort_rows"]
 
+Integers = NDArray[np.int64]
+
 _BLOCK = 256  # splits of a block, at most
 _NEAR = 2048  # rows that fit in the cache
 _SAMPLE = 512  # rows sampled from a larger block, to predict which nodes will be large
@@ -104,7 +106,9 @@ class _Block(NamedTuple):
 
 
 @kernel
-def grow(table: Table, features: Features, nodes: Nodes, size: Any, waiting: Any, limits: Limits) -> Any:
+def grow(
+    table: Table, features: Features, nodes: Nodes, size: int, waiting: Integers, limits: Limits
+) -> tuple[Nodes, int, int, int, int]:
     """Split waiting nodes, and all nodes below them that ``limits`` allow.
 
     Parameters
@@ -348,7 +352,7 @@ def _new_block(n_features: Any) -> Any:
 
 
 @kernel
-def place(table: Table, features: Features, nodes: Nodes, first: Any, size: Any) -> None:
+def place(table: Table, features: Features, nodes: Nodes, first: int, size: int) -> None:
     """Sort the rows of nodes first to size - 1, whose parents' rows are sorted already."""
     for i in range(first, size):
         up = nodes.up[i]
@@ -362,8 +366,8 @@ def place(table: Table, features: Features, nodes: Nodes, first: Any, size: Any)
 
 @kernel
 def lay_out(
-    table: Table, features: Features, nodes: Nodes, size: Any, waiting: Any, limits: Limits
-) -> Any:
+    table: Table, features: Features, nodes: Nodes, size: int, waiting: Integers, limits: Limits
+) -> tuple[Nodes, int]:
     """Split waiting nodes, and the nodes below them that are large in a sample of the rows.
 
     ``start`` and ``n_rows`` of the nodes refer to the sample. Waiting nodes are always split, and both
@@ -388,7 +392,7 @@ def lay_out(
     return nodes, size
 
 
-def sort_rows(codes: Codes, features: Features, nodes: Nodes, size: int) -> tuple[Any, Any]:
+def sort_rows(codes: Codes, features: Features, nodes: Nodes, size: int) -> tuple[Integers, Integers]:
     """The node where each row ends, and the number of rows in each node, descendants included."""
     paths, node_of = _lay_nodes(nodes, size, features.categorical)
     where = np.empty(len(codes), dtype=np.int64)
@@ -402,7 +406,9 @@ def sort_rows(codes: Codes, features: Features, nodes: Nodes, size: int) -> tupl
 
 
 @kernel
-def _lay_nodes(nodes: Nodes, size: Any, categorical: Any) -> Any:
+def _lay_nodes(
+    nodes: Nodes, size: int, categorical: NDArray[np.bool_]
+) -> tuple[NDArray[np.uint32], Integers]:
     """A growing tree as ``walk`` reads it, and the node of each path; -1 if there is none."""
     child = np.full((size, 2), -1, dtype=np.int64)
     for i in range(1, size):
@@ -424,7 +430,7 @@ def _lay_nodes(nodes: Nodes, size: Any, categorical: Any) -> Any:
 
 
 @kernel
-def _add_up(up: Any, count: Any) -> None:
+def _add_up(up: NDArray[np.int32], count: Integers) -> None:
     """Add the rows of each node to its parent's."""
     for i in range(len(count) - 1, 0, -1):
         count[up[i]] += count[i]
