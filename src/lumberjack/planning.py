@@ -53,10 +53,10 @@ from lumberjack.quoting import quote
 
 __all__ = ["CUT_LEVELS", "GUIDED_LEVELS", "plan", "plan_heavy_hitters"]
 
-CUT_LEVELS = 5  # of noisy medians: at most 31 cuts of a number
+CUT_LEVELS = 5  # of noisy medians: at most 31 cuts of a number; docs/columns.md has the measurements
 GUIDED_LEVELS = 6  # from the root down, where splits are chosen; docs/guided.md has the measurements
 _SOME_COLUMNS = (10, 10)  # numbers and categories, where nothing is said about the table
-# Shares of mu^2 where there is something to learn; docs/columns.md has the measurements.
+# Shares of mu^2, where there is something to learn; docs/columns.md as well.
 _CUT_SHARE, _CATEGORY_SHARE, _CLASS_SHARE, _SCALE_SHARE = 0.05, 0.05, 0.01, 0.05
 _PLACE_PART = 0.2  # of a target's scale: a quantile near the end is harder to find than the median
 _CHOICE_PART = 6 / 13  # choices in a guided structure's budget: 30 % of all; pruning: 35 %
