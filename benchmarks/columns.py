@@ -39,7 +39,12 @@ def tight_bins(domain):
 
 def loose(domain):
     """Ranges that are 1,000 times too wide."""
-    return _with_numbers(domain, lambda kind: Numeric(*_widened(kind.low, kind.high)))
+
+    def widened(kind):
+        more = 499.5 * (kind.high - kind.low)
+        return Numeric(kind.low - more, kind.high + more)
+
+    return _with_numbers(domain, widened)
 
 
 def kinds(domain):
@@ -53,10 +58,6 @@ def _with_numbers(domain, change):
     return Domain(
         {n: change(domain[n]) if isinstance(domain[n], Numeric) else domain[n] for n in domain}
     )
-
-
-def _widened(low, high):
-    return low - 499.5 * (high - low), high + 499.5 * (high - low)
 
 
 def years(column):
@@ -76,8 +77,7 @@ def bent(column):
 def coarse(column):
     """What codes of 16 bits would hold of a single-precision float."""
     bits = column.astype(np.float32).to_numpy().view(np.uint32) & np.uint32(0xFFFF0000)
-    missing = column.isna()
-    return column.astype(float).mask(~missing, bits.view(np.float32).astype(float))
+    return bits.view(np.float32).astype(float)
 
 
 @dataclass(frozen=True)
