@@ -702,6 +702,30 @@ def test_neighbours_with_the_same_noise_differ_in_released_values_only(table, ki
 
 
 @ignore_leaks
+@pytest.mark.parametrize("splits", ["guided", "random"])
+def test_neighbours_with_the_same_noise_learn_alike(table, splits):
+    """A record of values that nobody shares: the same values, classes and scale; only cuts may move."""
+    frame, y = table(3000)
+    settings = {"splits": splits, "n_estimators": 4, "random_state": 3}
+    model = LumberjackClassifier(4.0, **settings).fit(frame, y)
+    assert set(model.domain_["city"].categories) == {"Bonn", "Kiel", "Trier"}
+    for age, label in ((99.123456, "yes"), (99.123456, "maybe"), (math.nan, "maybe")):
+        planted = pd.DataFrame({"age": [age], "city": ["Trento"], "member": [True]})
+        other = clone(model).fit(pd.concat([frame, planted], ignore_index=True), np.append(y, label))
+        assert other.guarantee_ == model.guarantee_
+        assert other.classes_.tolist() == ["no", "yes"]
+        assert all(other.domain_[name] == model.domain_[name] for name in ("city", "member"))
+        if math.isnan(age):  # no cut has seen it, and without its label it is in no tree
+            assert pickle.dumps(other.released_) == pickle.dumps(model.released_)
+        payload = pickle.dumps(other)
+        assert not any(word in payload for word in (b"Trento", b"maybe", b"99.123"))
+    numbers = LumberjackRegressor(4.0, **settings)
+    one, two = (clone(numbers).fit(X, X["age"] * 1000) for X in (frame, pd.concat([frame, frame[:1]])))
+    assert one.guarantee_ == two.guarantee_
+    assert one.released_.target.centre == pytest.approx(two.released_.target.centre, rel=0.01)
+
+
+@ignore_leaks
 def test_leaf_values_are_counts_plus_the_promised_noise(table):
     frame, y = table(5000)
     model = classifier(epsilon=8.0, n_estimators=50, max_depth=30).fit(frame, y)

@@ -161,6 +161,17 @@ def test_the_scale_of_a_target_is_near_its_quantiles(shift, scale):
     assert np.abs(target - found.encode(y)).max() <= 1 + 4096 * grid / scale
 
 
+def test_a_scale_is_found_where_budget_is_small():
+    """Beyond the quantile scores fall slowly: its share is such that a miss has a chance below 1e-8."""
+    y = np.random.default_rng(0).normal(0, 1, 20_000)
+    rows = LocalRows(np.zeros((len(y), 1), dtype=np.uint32), OpenNumbers.encode(y))
+    promise = plan(0.25, 1e-6, 20, leaf="mean", columns=(0, 0), target=True)
+    task = Task(Domain({"a": (3, 3)}), OpenNumbers())
+    for _ in range(100):
+        _, _, found = learn(rows, task, promise, Bits())
+        assert 1 < (found.high - found.low) / 4 < 3  # the 90 % quantile is 1.645
+
+
 @pytest.mark.parametrize(
     ("values", "shares", "low", "high"),
     [([0, 1], [0.6, 0.4], -2, 2), ([7], [1.0], 7, 7), ([1, 2, 3], [0.3, 0.4, 0.3], 0, 4)],

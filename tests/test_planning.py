@@ -24,9 +24,10 @@ def shares(promise):
 def test_what_is_learned_has_its_share_and_the_rest_is_divided_as_without(leaf, splits):
     found = shares(plan(1.0, 1e-6, leaf=leaf, splits=splits))
     target = "scale" if leaf == "mean" else "classes"
-    learned = {"categories": 0.05, "cuts": 0.05, target: 0.01}
+    learned = {"categories": 0.05, "cuts": 0.05, target: 0.05 if leaf == "mean" else 0.01}
+    left = 1 - sum(learned.values())
     rest = {
-        use: 0.89 * share for use, share in shares(plain(1.0, 1e-6, leaf=leaf, splits=splits)).items()
+        use: left * share for use, share in shares(plain(1.0, 1e-6, leaf=leaf, splits=splits)).items()
     }
     assert found == pytest.approx({**learned, **rest}, rel=1e-6)
 
@@ -58,11 +59,11 @@ def test_counts_follow_from_the_columns():
     assert plan(1.0) == plan(1.0, columns=(10, 10), target=True)
 
 
-def test_median_and_quantile_of_the_target_share_alike():
+def test_the_quantile_of_the_target_has_four_times_the_share_of_the_median():
     place, scale = plan(1.0, leaf="mean").events_for("scale")
     assert (place.count, scale.count) == (1, 1)
     assert (place.score_range, scale.score_range) == (1.0, 1.8)
-    assert place.exponent == pytest.approx(1.8 * scale.exponent)
+    assert 2 * place.exponent == pytest.approx(1.8 * scale.exponent)
 
 
 @pytest.mark.parametrize("rows", [1, 3])

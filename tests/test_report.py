@@ -202,7 +202,7 @@ def by_hand(text):
         return reference.gaussian_delta(n["ε"], mu) + 1 - quiet, 1e-9
     ranges = [(int(e["N"]), (r if "r·λ·w" in formula else 1) * e["λ"] * e["w"]) for e in choices]
     # Each grid rounds ranges that are no multiples of one step, in opposite directions.
-    above = 0.02 if len({eta for _, eta in ranges}) == 1 else 0.06
+    above = 0.02 if len({eta for _, eta in ranges}) == 1 else 0.08
     return reference.choices_delta(n["ε"], mu, ranges) + 1 - quiet, above
 
 

@@ -54,14 +54,12 @@ from lumberjack.quoting import quote
 
 __all__ = ["CUT_LEVELS", "GUIDED_LEVELS", "plan", "plan_heavy_hitters"]
 
-CUT_LEVELS = 5  # of noisy medians: at most 31 cuts of a number
+CUT_LEVELS = 5  # of noisy medians: at most 31 cuts of a number; docs/columns.md has the measurements
 GUIDED_LEVELS = 6  # from the root down, where splits are chosen; docs/guided.md has the measurements
 _SOME_COLUMNS = (10, 10)  # numbers and categories, where nothing is said about the table
-_CUT_SHARE, _CATEGORY_SHARE, _TARGET_SHARE = (
-    0.05,
-    0.05,
-    0.01,
-)  # of mu^2, where there is something to learn
+# Shares of mu^2, where there is something to learn; docs/columns.md as well.
+_CUT_SHARE, _CATEGORY_SHARE, _CLASS_SHARE, _SCALE_SHARE = 0.05, 0.05, 0.01, 0.05
+_PLACE_PART = 0.2  # of a target's scale: a quantile near the end is harder to find than the median
 _CHOICE_PART = 6 / 13  # choices in a guided structure's budget: 30 % of all; pruning: 35 %
 _COUNT_SHARE = 0.25  # counts' part of a mean's budget: its error comes mostly from the sums
 _LEAST = 1e-50  # smallest epsilon, and smallest share, whose squares floats still hold
@@ -238,13 +236,13 @@ def _learned_parts(numbers: int, categories: int, target: bool, leaf: Leaf) -> l
     if categories:
         parts.append(((_values(categories, "categories"),), _CATEGORY_SHARE))
     if target and leaf != "mean":
-        parts.append(((_values(1, "classes"),), _TARGET_SHARE))
+        parts.append(((_values(1, "classes"),), _CLASS_SHARE))
     if numbers:
         cuts = Choices(numbers * CUT_LEVELS, 1.0, MEDIAN_RANGE, use="cuts")
         parts.append(((cuts,), _CUT_SHARE))
     if target and leaf == "mean":
-        place, scale = (Choices(1, 1 / w, w, use="scale") for w in (MEDIAN_RANGE, QUANTILE_RANGE))
-        parts.append(((place, scale), _TARGET_SHARE))
+        for width, part in ((MEDIAN_RANGE, _PLACE_PART), (QUANTILE_RANGE, 1 - _PLACE_PART)):
+            parts.append(((Choices(1, 1.0, width, use="scale"),), part * _SCALE_SHARE))
     return parts
 
 

@@ -60,6 +60,38 @@ def test_adult_is_learned_and_the_joint_accounting_ranks_better_than_the_papers(
     assert joint.score(test, y_test) > 0.82 < paper.score(test, y_test)
 
 
+def moved(X, change):
+    """The table with all its numbers changed."""
+    return X.assign(**{name: change(X[name].astype(float)) for name in X.select_dtypes("number")})
+
+
+def test_neither_ranges_nor_where_numbers_lie_matter():
+    """AUC of two fits each, whose standard deviation is near 0.001."""
+    X, y, domain = fetch_adult()
+    test = np.random.default_rng(0).random(len(X)) < 0.2
+
+    def auc(X, **declared):
+        fits = [LumberjackClassifier(4.0, **declared).fit(X[~test], y[~test]) for _ in range(2)]
+        return np.mean([roc_auc_score(y[test] == ">50K", m.predict_proba(X[test])[:, 1]) for m in fits])
+
+    def widen(kind):
+        more = 499.5 * (kind.high - kind.low)
+        return kind.low - more, kind.high + more
+
+    wide = {
+        name: widen(domain[name]) if hasattr(domain[name], "low") else domain[name] for name in domain
+    }
+    learned = auc(X)
+    assert learned == pytest.approx(auc(X, domain=domain, classes=["<=50K", ">50K"]), abs=0.01)
+    assert learned == pytest.approx(auc(X, domain=wide), abs=0.01)
+    for change in (
+        lambda c: 2000 + 10 * (c - c.min()) / (c.max() - c.min()),
+        lambda c: c * 1e6,
+        lambda c: np.exp(c / c.std()),
+    ):
+        assert learned == pytest.approx(auc(moved(X, change)), abs=0.01)
+
+
 def test_several_classes_on_real_data():
     X, _, domain = fetch_adult()
     kinds = [k for k in domain.names if k != "relationship"]
