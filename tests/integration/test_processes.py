@@ -88,7 +88,7 @@ def test_ctrl_c_stops_soon_and_leaves_nothing_behind():
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(SLOW)], stdout=subprocess.PIPE, text=True
     )
-    killer = threading.Timer(200, process.kill)
+    killer = threading.Timer(500, process.kill)
     killer.start()
     assert process.stdout.readline() == "ready\n"
     time.sleep(1.5)
