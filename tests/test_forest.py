@@ -209,6 +209,11 @@ def test_errors_about_the_schema_name_no_value_row_or_count(table, spoil, error,
         assert secret not in str(caught.value)
 
 
+def test_y_may_miss_in_a_frame_with_numbers_for_names():
+    with pytest.raises(ValueError, match="y names no column of X, whose columns are 0, 1"):
+        classifier().fit(pd.DataFrame({0: [1.0], 1: [2.0]}), "who")
+
+
 def test_sample_weight_is_refused_with_an_explanation(table):
     frame, y = table(500)
     with pytest.raises(TypeError, match=r"sample_weight is not supported: .* class_weight"):

@@ -119,7 +119,8 @@ def split_target(X: Any, y: Any) -> tuple[Any, Any]:
     if not isinstance(frame, nw.DataFrame):
         raise TypeError("y is a string, the name of a column, but X is not a data frame; pass an array")
     if y not in frame.columns:
-        raise ValueError(f"y names no column of X, whose columns are {bare_all(frame.columns)}")
+        names = bare_all(map(str, frame.columns))
+        raise ValueError(f"y names no column of X, whose columns are {names}")
     return nw.to_native(frame.drop(y)), nw.to_native(frame[y])
 
 
