@@ -86,6 +86,22 @@ def test_categories_are_spelt_in_one_way_in_any_order(values, labels):
                 assert code == (labels.index(value) if value in labels else OTHER)
 
 
+def test_listed_values_are_fresh_objects():
+    """It must not show whose object came first, neither in a subclass's attributes nor in a pickle."""
+
+    class Tagged(str):
+        def __str__(self):
+            return self
+
+    tagged = Tagged("abc")
+    tagged.patient = 1
+    given = [tagged, "".join(["ab", "cd"]), 10**6 + len("x"), 2**70 + 1, -0.125 * len("xyz")]
+    labels, _ = listed(given)
+    assert labels == (-0.375, 10**6 + 1, 2**70 + 1, "abc", "abcd")
+    assert [type(label) for label in labels] == [float, int, int, str, str]
+    assert not set(map(id, labels)) & set(map(id, given))
+
+
 @pytest.mark.parametrize(
     "values",
     [

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lumberjack.kernels import kernel
 from lumberjack.quoting import quote
-from lumberjack.values import Column, check_date_format
+from lumberjack.values import Column, check_date_format, fresh_copy
 
 __all__ = [
     "CELLS",
@@ -293,7 +293,8 @@ def list_values(name: str, values: Column, out: Places) -> tuple[Category, ...]:
     """The distinct values of an open column, sorted, with each row's position among them in ``out``.
 
     Each value has one spelling, whatever row it comes from: 1.0 is 1. Values that no file could hold
-    (infinite numbers, broken text, numbers that are no floats) are OTHER.
+    (infinite numbers, broken text, numbers that are no floats) are OTHER. All are fresh objects,
+    as one of the caller would show the row it came from.
     """
     if values.is_temporal:
         raise TypeError(f"column {quote(name)} holds dates, but its domain is a set of categories")
@@ -311,7 +312,7 @@ def list_values(name: str, values: Column, out: Places) -> tuple[Category, ...]:
     place = {label: code for code, label in enumerate(labels)}
     codes = [MISSING if v is None else place.get(v, OTHER) for v in spelt]
     out[:] = np.array(codes, dtype=np.uint32)[rows]
-    return tuple(labels)
+    return tuple(map(fresh_copy, labels))
 
 
 def _is_text(value: Any) -> bool:

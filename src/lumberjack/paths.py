@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from lumberjack.noise import Words, mix_keys
 from lumberjack.quoting import reading
+from lumberjack.values import fresh_copy
 
 __all__ = ["Level", "PrefixTree", "read_paths"]
 
@@ -178,13 +179,6 @@ def plain_label(label: Any) -> Label:
     raise TypeError("labels must be integers or strings; convert other values first")
 
 
-def _fresh(label: Label) -> Label:
-    if isinstance(label, int):
-        size = label.bit_length() // 8 + 1
-        return int.from_bytes(label.to_bytes(size, "little", signed=True), "little", signed=True)
-    return label.encode("utf-8", "surrogatepass").decode("utf-8", "surrogatepass")
-
-
 def _from_labels(
     paths: Iterable[Sequence[Label]], height: int | None, join: Callable[[Any], Path]
 ) -> PrefixTree:
@@ -203,7 +197,7 @@ def _from_labels(
     codes, depth = np.array(flat, dtype=np.int64), np.array(depths, dtype=np.int64)
     begin = np.cumsum(depth) - depth
     # Fresh objects: releasing an object of the caller would show which record it came from.
-    labels_by_code: list[Label] = [0, *(_fresh(label) for label in code)]
+    labels_by_code: list[Label] = [0, *map(fresh_copy, code)]
 
     def column(level: int, rows: Integers) -> Integers:
         inside = depth[rows] > level

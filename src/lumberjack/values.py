@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lumberjack.quoting import quote, reading
 
-__all__ = ["Column", "check_date_format", "columns_of", "is_missing", "seconds"]
+__all__ = ["Column", "check_date_format", "columns_of", "fresh_copy", "is_missing", "seconds"]
 
 _EXAMPLE = dt.datetime(2026, 1, 31)
 _LONGEST = 100  # characters of a date format
@@ -143,6 +143,18 @@ def is_missing(value: Any) -> bool:
         return True
     except ValueError:  # an array
         return False
+
+
+def fresh_copy(value: Any) -> Any:
+    """An equal str, bool, int or float: an object of the caller shows which record it came from."""
+    if isinstance(value, str):
+        return str.encode(value, "utf-8", "surrogatepass").decode("utf-8", "surrogatepass")
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        size = value.bit_length() // 8 + 1
+        return int.from_bytes(value.to_bytes(size, "little", signed=True), "little", signed=True)
+    return float.fromhex(value.hex())
 
 
 def seconds(when: Any, date_format: str | None = None) -> float:
