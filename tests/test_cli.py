@@ -587,14 +587,22 @@ def test_malformed_files_are_explained_without_quoting_them(run, folder, tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == ["bad.csv"]
 
 
-def test_a_long_field_does_not_hide_where_a_row_is_bad(run, folder, tmp_path):
+@pytest.mark.parametrize(
+    ("length", "why"),
+    [
+        (200_000, "more or fewer fields than the header, line 3"),
+        (600_000, "more or fewer fields than the header, line 3"),
+        (2_000_000, "longer than 512 KiB; is a quote never closed?, line 2"),
+    ],
+)
+def test_a_long_field_does_not_hide_where_a_row_is_bad(run, folder, tmp_path, length, why):
     before = csv.field_size_limit()
-    (tmp_path / "long.csv").write_text(f"age,city,back\n1,{'x' * 200_000},yes\n2,secret\n")
+    (tmp_path / "long.csv").write_text(f"age,city,back\n1,{'x' * length},yes\n2,secret\n")
     code, _, err = run(
         " ".join(train_options(folder, tmp_path / "long.csv", ())), "-o", "new", "--locate"
     )
     assert code == 2
-    assert "more or fewer fields than the header, line 3" in err
+    assert why in err
     assert csv.field_size_limit() == before
 
 

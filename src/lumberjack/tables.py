@@ -30,6 +30,7 @@ from lumberjack.values import seconds
 __all__ = ["Chunk", "Numbers", "Progress", "Table", "Values", "is_null"]
 
 _BLOCK = 2**19  # bytes of text in a chunk; Arrow reads up to 32 of them ahead
+_LONGEST = 2 * _BLOCK  # Arrow reads a row that is in two chunks, but in no more
 _TOO_LONG = f"a row is longer than {_BLOCK // 2**10} KiB; is a quote never closed?"
 _ROWS = 2**16  # rows in a chunk of Parquet
 _DELIMITERS = ";\t|,"  # what often separates fields
@@ -282,7 +283,7 @@ class Table:
     @contextmanager
     def _rows(self, newline: str) -> Iterator[Any]:
         """Rows as Python's reader finds them, in lines that ``newline`` ends ("": all line breaks)."""
-        before = csv.field_size_limit(_BLOCK)  # Python's own limit is lower than Arrow's
+        before = csv.field_size_limit(_LONGEST)  # Python's own limit is lower than Arrow's
         try:
             with self.path.open(newline=newline, encoding="utf-8-sig", errors="replace") as file:
                 yield csv.reader(_lines(file), delimiter=self.delimiter)
@@ -325,11 +326,11 @@ class Table:
 
 
 def _lines(file: TextIO) -> Iterator[str]:
-    """Lines, none of them endless."""
-    for line in iter(lambda: file.readline(_BLOCK + 1), ""):
-        if len(line) > _BLOCK:
-            raise csv.Error
+    """Lines, none of them endless; after one that is too long, and is cut, there are no more."""
+    for line in iter(lambda: file.readline(_LONGEST + 1), ""):
         yield line
+        if len(line) > _LONGEST:
+            raise csv.Error
 
 
 def _is_number(text: str) -> bool:
