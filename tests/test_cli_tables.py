@@ -100,14 +100,25 @@ def test_a_bad_row_at_the_end_leaves_no_half_of_a_file(run, tmp_path, monkeypatc
     assert [path.name for path in tmp_path.iterdir()] == ["bad.csv"]
 
 
-def test_private_scores_for_persons_keep_their_caveat(run, folder, tmp_path):
-    line = " ".join(train_options(folder)) + " --person id --rows-per-person 2"
+@pytest.mark.parametrize("rows", [1, 2])
+def test_private_scores_for_persons_keep_their_caveat(run, folder, tmp_path, rows):
+    line = " ".join(train_options(folder)) + f" --person id --rows-per-person {rows}"
     assert run(line, "-o", tmp_path / "m")[0] == 0
     score = ["evaluate", tmp_path / "m", "others.csv", "--target", "back", "--epsilon", "1"]
-    assert json.loads(run(*score, "--json")[1])["guarantee"]["caveats"] == [NOT_ENFORCED]
+    price = json.loads(run(*score, "--json")[1])["guarantee"]
+    assert (price["unit"], price["rows_per_person"]) == ("person", rows)
+    assert price["caveats"] == [NOT_ENFORCED]
     assert f"CAVEAT      {NOT_ENFORCED}" in run(*score)[1]
     score[1] = "model.lumberjack"
-    assert json.loads(run(*score, "--json")[1])["guarantee"]["caveats"] == []
+    price = json.loads(run(*score, "--json")[1])["guarantee"]
+    assert (price["unit"], price["caveats"]) == ("row", [])
+
+
+def test_private_scores_warn_of_a_weak_promise(run):
+    score = "evaluate model.lumberjack others.csv --target back --epsilon"
+    assert "epsilon = 21 is almost no protection" in run(f"{score} 21")[2]
+    assert "delta = 0.01 is almost no protection" in run(f"{score} 1 --delta 0.01 --json")[2]
+    assert "Warning" not in run(f"{score} 20")[2]
 
 
 def test_scores_and_what_they_cost(run, folder):

@@ -20,7 +20,7 @@ from lumberjack.console import bar, print_caveats, print_json, print_rows, resul
 from lumberjack.domain import Domain, Encoded
 from lumberjack.files import check_target, open_to_write
 from lumberjack.forest import LumberjackClassifier, LumberjackRegressor, load
-from lumberjack.guarantee import NOT_ENFORCED
+from lumberjack.guarantee import NOT_ENFORCED, warn, weaknesses
 from lumberjack.options import DataFile, Delimiter, Delta, Force, Json, Locate, ModelFile, Target, app
 from lumberjack.quoting import quote
 from lumberjack.reading import Source, label_reader, number_reader
@@ -141,7 +141,10 @@ def evaluate(
     loaded = load(model)
     spent = None
     if epsilon is not None:
-        spent = scores.Spent.plan(epsilon, delta, loaded.guarantee_.rows_per_person)
+        promise = loaded.guarantee_
+        spent = scores.Spent.plan(epsilon, delta, promise.rows_per_person, promise.unit)
+        for problem in weaknesses(spent.epsilon, spent.delta, spent.unit):
+            warn(problem)
     source = Source(Table(data, delimiter, locate), loaded.domain_)
     if target in loaded.domain_:
         raise ValueError(f"{quote(target)} is a column that the model predicts from")
@@ -149,7 +152,7 @@ def evaluate(
     with bar("Reading") as done:
         X, truth = _with_truth(loaded, source, target, learned, done)
     found = _score(loaded, X, truth, spent)
-    caveats = [] if spent is None or spent.rows_per_person == 1 else [NOT_ENFORCED]
+    caveats = [] if spent is None or spent.unit == "row" else [NOT_ENFORCED]
     if as_json:
         price = None
         if spent is not None:

@@ -43,7 +43,7 @@ from lumberjack.events import (
     with_uses,
 )
 
-__all__ = ["Guarantee", "PrivacyLeakWarning", "warn"]
+__all__ = ["Guarantee", "PrivacyLeakWarning", "warn", "weaknesses"]
 
 Accounting = Literal["joint", "paper"]
 Pricing = Literal["joint", "paper", "zcdp"]  # of a guarantee; "zcdp" only for several releases
@@ -113,6 +113,23 @@ def warn(message: str, category: type[Warning] = PrivacyLeakWarning) -> None:
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, level)
+
+
+def weaknesses(epsilon: float, delta: float, unit: Unit) -> tuple[str, ...]:
+    """What epsilon or delta means, if it is so large that it promises next to nothing."""
+    said = []
+    if epsilon > _WEAK_EPSILON:
+        odds = f"{math.exp(epsilon):.2g}" if epsilon < 700 else "more than 1e300"
+        said.append(
+            f"epsilon = {epsilon:g} is almost no protection: one {unit} may change the "
+            f"odds of anything by a factor of {odds}; 0.1 to 4 is usual"
+        )
+    if delta >= _WEAK_DELTA:
+        said.append(
+            f"delta = {delta:g} is almost no protection: with that chance everything about a "
+            f"{unit} may be revealed; well below 1 / (number of rows) is usual"
+        )
+    return tuple(said)
 
 
 def _is_ours(module: str) -> bool:
@@ -339,19 +356,7 @@ class Guarantee:
     @property
     def weaknesses(self) -> tuple[str, ...]:
         """What epsilon or delta means, if it is so large that it promises next to nothing."""
-        said = []
-        if self.epsilon > _WEAK_EPSILON:
-            odds = f"{math.exp(self.epsilon):.2g}" if self.epsilon < 700 else "more than 1e300"
-            said.append(
-                f"epsilon = {self.epsilon:g} is almost no protection: one {self.unit} may change the "
-                f"odds of anything by a factor of {odds}; 0.1 to 4 is usual"
-            )
-        if self.delta >= _WEAK_DELTA:
-            said.append(
-                f"delta = {self.delta:g} is almost no protection: with that chance everything about a "
-                f"{self.unit} may be revealed; well below 1 / (number of rows) is usual"
-            )
-        return tuple(said)
+        return weaknesses(self.epsilon, self.delta, self.unit)
 
     def verify(self) -> float:
         """Recompute delta from this record alone; the promise holds when it is at most ``delta``.

@@ -19,6 +19,7 @@ from sklearn.metrics import (
 
 from lumberjack.accounting import gaussian_delta, gaussian_mu
 from lumberjack.accounting.checks import check_count, check_delta, check_epsilon
+from lumberjack.guarantee import Unit
 from lumberjack.noise import Bits, RoundedGaussian
 from lumberjack.targets import Numbers
 
@@ -48,19 +49,21 @@ class Spent:
 
     epsilon: float
     delta: float
-    unit: str
+    unit: Unit
     rows_per_person: int
     noise: float
 
     @classmethod
-    def plan(cls, epsilon: float, delta: float, rows_per_person: int = 1) -> "Spent":
-        """The least noise that the budget allows."""
+    def plan(
+        cls, epsilon: float, delta: float, rows_per_person: int = 1, unit: Unit | None = None
+    ) -> "Spent":
+        """The least noise that the budget allows; the unit is said, or follows from the rows."""
         epsilon, delta = check_epsilon(epsilon), check_delta(delta)
         r = check_count("rows_per_person", rows_per_person)
         return cls(
             epsilon,
             delta,
-            "row" if r == 1 else "person",
+            unit or ("row" if r == 1 else "person"),
             r,
             r / gaussian_mu(epsilon, delta * (1 - 1e-9)),
         )
