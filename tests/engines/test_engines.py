@@ -5,6 +5,7 @@ import pytest
 import test_golden
 
 import lumberjack.base
+import lumberjack.training
 from lumberjack import LumberjackClassifier, LumberjackRegressor
 from lumberjack.engines.base import Block
 from lumberjack.engines.local import LocalRows
@@ -68,3 +69,12 @@ def test_every_engine_learns_the_same(engine, kind, monkeypatch):
     expected = pack(UNDECLARED[kind].fit(X, y))
     monkeypatch.setattr(lumberjack.base, "LocalRows", ENGINES[engine])
     assert pack(UNDECLARED[kind].fit(X, y)) == expected
+
+
+@pytest.mark.parametrize("kind", ["guided", "random", "regression persons"])
+def test_a_small_sample_changes_nothing(kind, monkeypatch):
+    """What is sampled saves time alone; here large nodes are missed and guessed in most passes."""
+    expected = pack(test_golden.fit(kind))
+    monkeypatch.setattr(lumberjack.base, "LocalRows", ENGINES["three blocks"])
+    monkeypatch.setattr(lumberjack.training, "_SAMPLE", 150)
+    assert pack(test_golden.fit(kind)) == expected
