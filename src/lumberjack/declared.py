@@ -1,7 +1,7 @@
 """Columns as people declare them in files: typed JSON, kinds for many columns at once, and code books.
 
-In: JSON or a code book, and for patterns the names of a table's columns. Out: kinds by name. In a file
-for people anything may stay open: a column without a type has the kind that it is read as.
+In: JSON or a code book and, if it has patterns, the names of a table's columns. Out: kinds by name.
+Anything may stay open: a column without a type gets its kind from the table.
 """
 
 import csv

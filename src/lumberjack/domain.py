@@ -123,7 +123,7 @@ class Domain:
 
     @classmethod
     def infer(cls, X: Any) -> "Domain":
-        """Read ranges and categories off the data, without privacy: it warns, and is a caveat.
+        """Read ranges and categories off the data, without privacy: a warning and a caveat say so.
 
         There is rarely a reason for it, as ``fit`` learns privately what is not declared.
 
@@ -475,7 +475,7 @@ def _kind(name: str, given: Any) -> Kind:
 
 
 def read_off(X: Any) -> Domain:
-    """The domain of the data; what declared types do not determine is marked as inferred."""
+    """The domain of the data; whatever the types do not determine is marked as inferred."""
     if isinstance(X, Encoded):
         return X.domain
     names, columns = columns_of(X)
