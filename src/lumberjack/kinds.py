@@ -321,7 +321,9 @@ def _is_text(value: Any) -> bool:
 def _spell(value: Any) -> Any:
     """One spelling for equal values: text, a boolean, a whole number, or another number."""
     if isinstance(value, str):
-        return _UNUSABLE if any("\ud800" <= letter <= "\udfff" for letter in value) else str(value)
+        return (
+            _UNUSABLE if any("\ud800" <= letter <= "\udfff" for letter in value) else str.__str__(value)
+        )
     if isinstance(value, bool | np.bool_):
         return bool(value)
     try:
