@@ -106,7 +106,9 @@ def read_declared(found: Any, names: Sequence[str] | None = None) -> Declared:
             raise ValueError("not a domain: unknown format or version")
         declared = _read_columns(found, names)
         marked = found.get("inferred", False) is True  # the file marks all columns or none
-    except (KeyError, TypeError) as error:
+    except KeyError as error:
+        raise ValueError(f"not a domain: it lacks {quote(error.args[0])}") from None
+    except TypeError as error:
         raise ValueError(f"not a domain: {error}") from None
     if not marked:
         return declared

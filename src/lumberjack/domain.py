@@ -11,6 +11,7 @@ import json
 import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -439,7 +440,7 @@ def _kind_as_read(column: Column) -> Kind:
     types = {type(v) for v in column.items() if v is not None}
     if types and all(issubclass(t, dt.date) for t in types):
         return Numeric(temporal=True)
-    plain = all(issubclass(t, numbers.Real) and not issubclass(t, bool) for t in types)
+    plain = all(issubclass(t, numbers.Real | Decimal) and not issubclass(t, bool) for t in types)
     return Numeric() if types and plain else Open()
 
 
