@@ -60,11 +60,11 @@ def test_nothing_takes_one_word_and_declares_nothing(run):
 def test_an_interruption_loses_no_answer(run, tmp_path):
     code, _, err = run("domain t.csv -o d.json --ask", ["skip", "0:120"])
     assert code == 2
-    assert "Answers are kept in d.json.draft: the same command goes on from there." in err
+    assert "Answers are kept in d.json.draft: run the same command again to resume." in err
     assert not (tmp_path / "d.json").exists()
     code, _, err = run("domain t.csv -o d.json --ask", ["undo", "0:99", "", "rest"])
     assert code == 0
-    assert "Going on after 2 answers in d.json.draft" in err
+    assert "Resuming after 2 answers in d.json.draft" in err
     assert columns() == {"id": SKIP, "age": Numeric(0, 99), **dict.fromkeys(NAMES[2:])}
     assert not (tmp_path / "d.json.draft").exists()
 

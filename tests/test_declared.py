@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from lumberjack import Domain, LumberjackClassifier, load
-from lumberjack.declared import SKIP, load_codebook, parse_labels, read_declared
+from lumberjack.declared import HEAD, SKIP, load_codebook, parse_labels, read_declared
 from lumberjack.kinds import Categorical, Cuts, Numeric, Open
 
 NAMES = ["age", "id", "insulin", "glyburide-metformin", "glipizide-metformin", "x*", "note", "dose 1"]
@@ -100,7 +100,7 @@ def test_what_is_filled_in_tells_the_type():
         ({"name": "a", "like": []}, "not a domain"),
         ({"name": "age"}, "'age' occurs twice"),
         ({"pattern": "*", "type": "skip"}, "give names"),
-        ({"type": "numeric"}, "not a domain: 'name'"),
+        ({"type": "numeric"}, "not a domain: it lacks 'name'"),
         ({"name": []}, "not a domain"),
         ("age", "not a domain"),
         ({"name": "a", "type": "datetime", "format": "%d%d"}, "a date format is like"),
@@ -109,6 +109,19 @@ def test_what_is_filled_in_tells_the_type():
 def test_what_is_unclear_is_refused(column, why):
     with pytest.raises(ValueError, match=why):
         declared([{"name": "age", "low": 0, "high": 1}, column], shared={"odd": 3})
+
+
+@pytest.mark.parametrize(
+    ("found", "lacks"),
+    [
+        ({"*-dose": {"like": "drug"}}, "format"),
+        ({**HEAD, "column": []}, "columns"),
+        ({**HEAD, "columns": [{"low": 0, "high": 1}]}, "name"),
+    ],
+)
+def test_what_is_lacking_is_named(found, lacks):
+    with pytest.raises(ValueError, match=f"not a domain: it lacks '{lacks}'"):
+        read_declared(found)
 
 
 def test_a_pattern_for_nothing_is_refused():

@@ -1,6 +1,7 @@
 import datetime as dt
 import json
 import math
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -8,8 +9,8 @@ import polars as pl
 import pytest
 
 from lumberjack import Domain, PrivacyLeakWarning
-from lumberjack.domain import Encoded, read_off
-from lumberjack.kinds import CELLS, MISSING, OTHER, Categorical, Numeric
+from lumberjack.domain import Encoded, complete, read_off
+from lumberjack.kinds import CELLS, MISSING, OTHER, Categorical, Numeric, Open
 
 EXAMPLE = Domain(
     {
@@ -182,6 +183,39 @@ def test_only_types_that_tell_everything_are_public():
 def test_one_missing_flag_changes_no_inferred_domain():
     frames = [pd.DataFrame({"flag": flags}) for flags in ([True, False], [True, None], [True] * 2)]
     assert len({str(read_off(frame)) for frame in frames}) == 1
+
+
+NUMBERS, DATES, FLAGS = Numeric(), Numeric(temporal=True), Categorical((False, True), missing=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (np.array([1, 2]), NUMBERS),
+        (pd.Series([1, 2.5], dtype=object), NUMBERS),
+        (pd.Series([Decimal("1.50"), None]), NUMBERS),
+        (pd.arrays.SparseArray([0.0, 1.5]), NUMBERS),
+        (pd.arrays.SparseArray([True, False]), Open()),
+        (pd.Series([True, None], dtype=object), Open()),
+        (pd.Series([None, None], dtype=object), Open()),
+        (pd.Series(["a", 1], dtype=object), Open()),
+        (pd.Series([1, 2], dtype="category"), Open()),
+        (pd.Series([dt.date(2026, 1, 31), None]), DATES),
+        (pd.to_datetime(["2026-01-31"]), DATES),
+        (pl.Series([Decimal("1.50")]), NUMBERS),
+        (pl.Series([dt.date(2026, 1, 31)]), DATES),
+        (pl.Series([True]), FLAGS),
+        (pl.Series([None]), Open()),
+        (pl.Series(["a"], dtype=pl.Enum(["a", "b"])), Categorical(("a", "b"))),
+        (pl.Series(["a"], dtype=pl.Categorical), Open()),
+    ],
+    ids=str,
+)
+def test_kinds_of_undeclared_columns(values, kind):
+    frame = (pl if isinstance(values, pl.Series) else pd).DataFrame({"c": values})
+    domain = complete(None, frame)
+    assert domain["c"] == kind
+    domain.read(frame)  # which refuses what is not of its kind
 
 
 def test_categories_beyond_any_float_are_told_apart():

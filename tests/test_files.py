@@ -118,3 +118,26 @@ def test_nothing_is_left_behind_only_if_that_is_true(tmp_path, monkeypatch):
         assert ("left behind" in str(caught.value)) == unlinked
         assert caught.value.filename == str(tmp_path / "new")
         assert len(os.listdir(tmp_path)) == left
+
+
+def test_files_are_replaced_where_there_are_no_locks_owners_or_modes(old, monkeypatch):
+    """As on Windows, where an open file cannot be renamed."""
+    monkeypatch.setattr(files, "fcntl", None)
+    for name in ("fchown", "fchmod", "O_NOFOLLOW", "O_NONBLOCK"):
+        monkeypatch.delattr(os, name, raising=False)
+    opened = []
+
+    def rename(path, target):
+        assert opened[-1].closed
+        os.replace(path, target)
+
+    monkeypatch.setattr(type(old), "replace", rename)
+    for data in (b"new", b"newer"):
+        with open_to_write(old) as file:
+            opened.append(file)
+            file.write(data)
+        assert old.read_bytes() == data
+    with pytest.raises(RuntimeError), open_to_write(old):
+        raise RuntimeError
+    assert [path.name for path in old.parent.iterdir()] == ["old"]
+    assert old.read_bytes() == b"newer"

@@ -150,8 +150,8 @@ def test_the_type_of_labels_says_nothing(dtype):
         ([0, 2**63], ValueError, r"below 2\^63"),
         ([0, 8417 * 10**5000], ValueError, r"below 2\^63"),
         (["a", "secret\ud800"], ValueError, "UTF-8"),
-        ([0, b"secret"], TypeError, "cannot be categories"),
-        ([0, [8417]], TypeError, "cannot be categories"),
+        ([0, b"secret"], TypeError, "cannot be categories; make them numbers or text"),
+        ([0, [8417]], TypeError, "cannot be categories; make them numbers or text"),
         (np.array(["2026-01-01"], dtype="M8[D]"), TypeError, "dates"),
     ],
 )

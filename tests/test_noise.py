@@ -168,6 +168,14 @@ def test_unseeded_draws_differ():
     assert not np.array_equal(*(RoundedGaussian(1e4).draw(50, Bits()) for _ in range(2)))
 
 
+def test_unseeded_bits_ignore_keys(monkeypatch):
+    monkeypatch.setattr(noise.os, "urandom", lambda n: bytes(range(n)))
+    plain = Bits().words(3, None, Purpose.COUNT)
+    assert plain.tobytes() == bytes(range(24))
+    for keys in (np.zeros(3, dtype=np.uint64), np.zeros(1, dtype=np.uint64)):
+        assert np.array_equal(Bits().words(3, keys, Purpose.SUM, 7), plain)
+
+
 def test_nothing_but_the_operating_system_feeds_unseeded_noise(monkeypatch):
     coin = ThresholdCoin(5.0, 5.0, cut=0, largest=9)
     coin.draw(np.array([9, 9]), Bits())  # compiled: Numba asks for randomness too

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 import lumberjack.targets
+import lumberjack.training
 from lumberjack import Domain, plan
+from lumberjack.engines.base import Block
 from lumberjack.engines.local import LocalRows
+from lumberjack.engines.many import ManyRows
 from lumberjack.learning import Task
 from lumberjack.noise import Bits, RoundedGaussian
 from lumberjack.structure import Features, root_keys
@@ -80,3 +83,22 @@ def test_tables_of_noise_are_made_once_for_all_trees(monkeypatch):
     promise = plan(4.0, 1e-6, 5, 8, splits="random", leaf="mean")
     train(rows()[0], Task(DOMAIN, Numbers(0.0, 1.0)), promise, Bits(0))
     assert sorted(made) == sorted([promise.leaf_noise, promise.sum_noise])
+
+
+@pytest.mark.parametrize("splits", ["guided", "random"])
+def test_rows_in_blocks_give_the_same_forest(splits, monkeypatch):
+    """Few enough rows to run uncompiled, and enough for a sample that says how to lay out a tree."""
+    _, codes = rows(2100)
+    target = (codes[:, 0] > 2**30).astype(np.int32) ^ (codes[:, 1] > 0)
+    promise = plan(8.0, 1e-3, 1, 8, splits=splits)
+    task = Task(DOMAIN, Classes(np.arange(2)))
+    parts = [slice(700, None), slice(0, 700)]
+    many = ManyRows([Block(codes[part], target[part]) for part in parts])
+    monkeypatch.setattr(lumberjack.training, "_SAMPLE", 400)
+    one, other = (
+        train(each, task, promise, Bits(3)).forest for each in (LocalRows(codes, target), many)
+    )
+    assert one.trees[0].n_leaves > 8
+    for name in ("feature", "cut", "missing_left", "left"):
+        np.testing.assert_array_equal(getattr(one.trees[0], name), getattr(other.trees[0], name))
+    np.testing.assert_array_equal(one.values[0], other.values[0])

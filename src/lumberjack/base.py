@@ -6,8 +6,7 @@ estimators are in ``forest``; what leaves release, and how it is read, is in ``t
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,7 @@ from lumberjack.io import pack
 from lumberjack.learning import Task
 from lumberjack.noise import Bits, seed_from
 from lumberjack.planning import plan
-from lumberjack.progress import CallbackSupportMixin, announce_compilation, progress
+from lumberjack.progress import CallbackSupportMixin, watch
 from lumberjack.quoting import reading
 from lumberjack.released import Released, released_by
 from lumberjack.report import Report, describe
@@ -144,7 +143,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         for caveat in caveats:
             warn(f"guarantee has a caveat: {caveat}")
         task = Task(domain, target, encoded.labels, feature_weights(self.feature_weights, domain))
-        with self._watch() as advance:
+        with watch(self, self.n_estimators) as advance:
             rows, threads = LocalRows(codes, labels), effective_n_jobs(self.n_jobs)
             trained = train(rows, task, guarantee, bits, threads, advance)
         guarantee = dataclasses.replace(guarantee, caveats=guarantee.caveats + tuple(caveats))
@@ -169,29 +168,6 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         elif domain is None:
             domain = read_off(X)
         return domain, [DOMAIN_INFERRED] if domain.inferred else []
-
-    @contextmanager
-    def _watch(self) -> Iterator[Callable[[], None]]:
-        """Show progress, and tell scikit-learn's callbacks of each tree.
-
-        A callback's request to stop is ignored: the number of trees is public and paid for.
-        """
-        title, total = type(self).__name__, self.n_estimators
-        context = self._init_callback_context(max_subtasks=total)
-        context.call_on_fit_task_begin(estimator=self)
-        with (
-            announce_compilation(title, self.verbose),
-            progress(title, "tree", total, self.verbose) as bar,
-        ):
-
-            def advance() -> None:
-                task = context.subcontext(task_name="tree")
-                task.call_on_fit_task_begin(estimator=self)
-                task.call_on_fit_task_end(estimator=self)
-                bar()
-
-            yield advance
-        context.call_on_fit_task_end(estimator=self)
 
     def _keep(self, released: Released) -> None:
         """Keep what was released, all at once: a failed fit changes nothing."""

@@ -155,7 +155,7 @@ def plan_command(
     delta: Delta = 1e-6,
     trees: Trees = 20,
     depth: Depth = 100,
-    regression: Annotated[bool, typer.Option("--regression", help="Leaves hold a mean.")] = False,
+    regression: Annotated[bool, typer.Option("--regression", help="Predict a number.")] = False,
     leaf: Annotated[ClassLeaf, typer.Option(help="What a leaf releases.")] = "counts",
     splits: SplitsOption = None,
     accounting: AccountingOption = "joint",
@@ -190,9 +190,9 @@ def plan_command(
     print_rows(
         [
             "epsilon",
-            "a node splits from",
-            "noise of that",
-            "rows in a leaf, about",
+            "rows to split a node",
+            "its noise",
+            "rows in a leaf (about)",
             "leaf noise",
             "rows needed",
         ],
@@ -211,8 +211,8 @@ def plan_command(
     )
     show(
         f"With fewer than about {chosen.suggested_rows:,} rows the trees stay stumps: raise epsilon, or "
-        "take fewer trees. A leaf is what remains when a node is split, so it holds about half of the "
-        "rows that a split needs, and the noise of a leaf's count should be small against that."
+        "take fewer trees. A leaf is a child of a split node and too small to be split itself: it holds "
+        "about half of the rows that a split needs. The noise of its count should be far below that."
     )
 
 
@@ -260,13 +260,13 @@ def heavy_hitters_command(
     sep: Annotated[str, typer.Option(help="What separates the steps of a path.")] = "/",
     height: Annotated[
         int | None,
-        typer.Option(help="Most steps of a path, public. Default: read off the data, a caveat."),
+        typer.Option(help="Maximum steps of a path, public. Default: read off the data (a caveat)."),
     ] = None,
     counts: Annotated[bool, typer.Option("--counts", help="Release noisy counts as well.")] = False,
     method: Annotated[
         Literal["sparse", "two-sided", "top-down"], typer.Option(help="How prefixes are searched.")
     ] = "sparse",
-    threshold: Annotated[float | None, typer.Option(help="Records from which a prefix shows.")] = None,
+    threshold: Annotated[float | None, typer.Option(help="Records needed to show a prefix.")] = None,
     column: Annotated[
         str | None, typer.Option(help="The column of paths, when the file is a .csv or .parquet table.")
     ] = None,

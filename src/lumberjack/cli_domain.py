@@ -50,7 +50,8 @@ def domain_command(
         typer.Option("--ask/--no-ask", help="Ask for what is not given. Default: on a terminal."),
     ] = None,
     from_data: Annotated[
-        bool, typer.Option("--from-data", help="Read it off the data. NOT private; the file is marked.")
+        bool,
+        typer.Option("--from-data", help="Read it all off the data. NOT private; the file is marked."),
     ] = False,
     check: Annotated[
         bool,
@@ -67,7 +68,7 @@ def domain_command(
     The domain is what you know about the columns before looking: ranges and categories from a code book
     or from common sense. It becomes public with the model. All of it may stay open: lumberjack train
     learns privately what is not declared. On a terminal each column is asked about in one line, where
-    Enter leaves it open; after an interruption the same command goes on. Only the file's schema is read,
+    Enter leaves it open; after an interruption the same command resumes. Only the file's schema is read,
     no row, unless --from-data says so. The target's categories are the classes, its range the bounds of
     a regression. Nulls in the file can be filled in by hand.
 
@@ -145,9 +146,9 @@ def _ask(types: Mapping[str, str], draft: Path, date_format: str | None) -> Mapp
         try:
             found = read_declared(load_json(draft)).columns
         except ValueError:
-            raise ValueError(f"{draft} is damaged; delete it to begin anew") from None
+            raise ValueError(f"{draft} is damaged; delete it to start over") from None
         answers = {name: answer for name, answer in found.items() if name in types}
-        say(f"Going on after {len(answers)} answers in {draft}; delete it to begin anew.")
+        say(f"Resuming after {len(answers)} answers in {draft}; delete it to start over.")
 
     def keep(answers: Mapping[str, Answer]) -> None:
         write(draft, to_text(template(dict.fromkeys(answers, "unknown"), answers)).encode(), True)
@@ -155,7 +156,7 @@ def _ask(types: Mapping[str, str], draft: Path, date_format: str | None) -> Mapp
     try:
         return Wizard(_prompt, say, keep, date_format, answers).run(types)
     except typer.Abort:
-        say(f"Answers are kept in {draft}: the same command goes on from there.")
+        say(f"Answers are kept in {draft}: run the same command again to resume.")
         raise
 
 

@@ -177,7 +177,7 @@ def evaluate(
         say("Rows whose label the model does not know, if any, are left out.")
     if spent is None:
         say(
-            "These scores are exact and outside the guarantee: they tell about single held-out rows. "
+            "These scores are exact and outside the guarantee: they may reveal single held-out rows. "
             "--epsilon releases them privately.",
             "bold yellow",
         )
@@ -187,7 +187,7 @@ def evaluate(
         f"{spent.unit} of this file: noise {spent.noise:.4g}, recomputed delta {spent.verify():.6g}."
     )
     print_caveats(caveats)
-    show("If people of the training data are in it, both prices add up for them.")
+    show("For people who are in this file and in the training data, both prices add up.")
 
 
 def _with_truth(

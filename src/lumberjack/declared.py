@@ -1,7 +1,7 @@
 """Columns as people declare them in files: typed JSON, kinds for many columns at once, and code books.
 
-In: JSON or a code book, and for patterns the names of a table's columns. Out: kinds by name. In a file
-for people anything may stay open: a column without a type has the kind that it is read as.
+In: JSON or a code book and, if it has patterns, the names of a table's columns. Out: kinds by name.
+Anything may stay open: a column without a type gets its kind from the table.
 """
 
 import csv
@@ -106,7 +106,9 @@ def read_declared(found: Any, names: Sequence[str] | None = None) -> Declared:
             raise ValueError("not a domain: unknown format or version")
         declared = _read_columns(found, names)
         marked = found.get("inferred", False) is True  # the file marks all columns or none
-    except (KeyError, TypeError) as error:
+    except KeyError as error:
+        raise ValueError(f"not a domain: it lacks {quote(error.args[0])}") from None
+    except TypeError as error:
         raise ValueError(f"not a domain: {error}") from None
     if not marked:
         return declared

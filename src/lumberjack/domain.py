@@ -11,6 +11,7 @@ import json
 import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,7 @@ class Domain:
 
     @classmethod
     def infer(cls, X: Any) -> "Domain":
-        """Read ranges and categories off the data, without privacy: it warns, and is a caveat.
+        """Read ranges and categories off the data, without privacy: a warning and a caveat say so.
 
         There is rarely a reason for it, as ``fit`` learns privately what is not declared.
 
@@ -439,7 +440,7 @@ def _kind_as_read(column: Column) -> Kind:
     types = {type(v) for v in column.items() if v is not None}
     if types and all(issubclass(t, dt.date) for t in types):
         return Numeric(temporal=True)
-    plain = all(issubclass(t, numbers.Real) and not issubclass(t, bool) for t in types)
+    plain = all(issubclass(t, numbers.Real | Decimal) and not issubclass(t, bool) for t in types)
     return Numeric() if types and plain else Open()
 
 
@@ -475,7 +476,7 @@ def _kind(name: str, given: Any) -> Kind:
 
 
 def read_off(X: Any) -> Domain:
-    """The domain of the data; what declared types do not determine is marked as inferred."""
+    """The domain of the data; whatever the types do not determine is marked as inferred."""
     if isinstance(X, Encoded):
         return X.domain
     names, columns = columns_of(X)

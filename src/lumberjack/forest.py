@@ -63,7 +63,8 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
         What is public about the columns. Whatever it leaves open is learned privately: cuts of numbers,
         frequent categories. None leaves everything open but the names and kinds of the columns.
     classes : sequence or None
-        The public set of labels. None learns the frequent ones privately; rows with others are left out.
+        The public set of labels. None learns the frequent ones privately; rows with rare
+        labels are left out.
     splits : {"guided", "random"}
         How splits are made. "guided": near the root, the exponential mechanism chooses splits that tell
         the targets apart; below, splits are random. "random": all splits ignore the data.
@@ -289,8 +290,8 @@ class LumberjackRegressor(RegressorMixin, Base):  # type: ignore[misc]
     Parameters
     ----------
     y_bounds : (low, high) or None
-        Public bounds of the target, which is clipped to them. None learns privately where most targets
-        are, and clips to that.
+        Public bounds of the target, which is clipped to them. None learns privately a
+        range that holds most targets, and clips to it.
 
     Notes
     -----

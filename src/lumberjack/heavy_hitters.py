@@ -116,7 +116,8 @@ def heavy_hitters(
         Maximum length of a path; longer paths are cut. It must be public: None reads it from the data,
         with a PrivacyLeakWarning and a caveat.
     threshold : float or None
-        tau: prefixes with about this many records are found. None: the smallest the budget allows.
+        tau: prefixes of about this many records or more are found. None: the smallest that the budget
+        allows.
     method : {"sparse", "two-sided", "gaussian", "top-down"}
         "sparse" is the paper's; "two-sided" never misclassifies by more than its cut-off plus 1;
         "gaussian" asks about every node of a small public tree, empty ones too; "top-down" is the

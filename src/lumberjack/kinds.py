@@ -50,6 +50,7 @@ _LOOKUP = 2**16  # entries of a table from values to codes
 _SIGN = np.uint32(0x80000000)
 _LEAST, _MOST = 0x007FFFFF, 0xFF800000  # places of minus and plus infinity
 _UNUSABLE = "\ud800"  # stands for values that no file could hold
+_NO_CATEGORIES = "column {} holds values that cannot be categories; make them numbers or text"
 _SHIFT = 2  # of compact codes: MISSING is 1, and OTHER 0
 
 Floats = NDArray[np.float64]
@@ -254,7 +255,7 @@ class Categorical:
             found, place = values.distinct()
             codes = [absent if v is None else table.get(v, OTHER) for v in found]
         except (TypeError, ValueError, ArithmeticError):
-            raise TypeError(f"column {quote(name)} holds values that cannot be categories") from None
+            raise TypeError(_NO_CATEGORIES.format(quote(name))) from None
         out[:] = np.array(codes, dtype=np.uint32)[place]
 
     @property
@@ -301,10 +302,10 @@ def list_values(name: str, values: Column, out: Places) -> tuple[Category, ...]:
     try:
         items, rows = values.distinct()
     except TypeError:  # no hash
-        raise TypeError(f"column {quote(name)} holds values that cannot be categories") from None
+        raise TypeError(_NO_CATEGORIES.format(quote(name))) from None
     types = set(map(type, items)) - {type(None)}
     if not all(issubclass(t, str | numbers.Real | np.bool_) for t in types):
-        raise TypeError(f"column {quote(name)} holds values that cannot be categories")
+        raise TypeError(_NO_CATEGORIES.format(quote(name)))
     if len({issubclass(t, bool | np.bool_) for t in types}) > 1:  # True equals 1
         raise TypeError(f"column {quote(name)} mixes booleans with other values; make all of them text")
     spelt = [None if value is None else _spell(value) for value in items]
@@ -322,7 +323,9 @@ def _is_text(value: Any) -> bool:
 def _spell(value: Any) -> Any:
     """One spelling for equal values: text, a boolean, a whole number, or another number."""
     if isinstance(value, str):
-        return _UNUSABLE if any("\ud800" <= letter <= "\udfff" for letter in value) else str(value)
+        return (
+            _UNUSABLE if any("\ud800" <= letter <= "\udfff" for letter in value) else str.__str__(value)
+        )
     if isinstance(value, bool | np.bool_):
         return bool(value)
     try:

@@ -15,8 +15,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Differentially private random forests: plan, train, check, publish.",
     epilog="Exit codes: 0 done, 2 wrong usage or input, 3 the system refused (disk, permission, "
-    "memory), 4 a guarantee does not hold, 70 a bug in Lumberjack, 130 stopped by Ctrl-C, 141 nobody "
-    "reads the output any more, 143 stopped by SIGTERM.",
+    "memory), 4 a guarantee does not hold, 70 a bug in Lumberjack, 130 stopped by Ctrl-C, 141 the "
+    "output was closed early, 143 stopped by SIGTERM.",
 )
 
 DataFile = Annotated[

@@ -124,7 +124,7 @@ def _verdict(report: Description) -> str:
     if report.learned_nothing:
         boxes.append(_box("bad", NOTHING, f" {report.guarantee.way_out}"))
     if g.caveats:
-        title = "Caveats: the promise holds only with these reserves."
+        title = "Caveats: what breaks or weakens the promise."
         boxes.append(_box("bad", title, "", _items(g.caveats)))
     else:
         boxes.append(_box("good", "No caveats."))

@@ -38,7 +38,7 @@ except ImportError:
         return method
 
 
-__all__ = ["CallbackSupportMixin", "announce_compilation", "progress", "with_callbacks"]
+__all__ = ["CallbackSupportMixin", "announce_compilation", "progress", "watch", "with_callbacks"]
 
 
 class Advance(Protocol):
@@ -103,3 +103,27 @@ def announce_compilation(title: str, verbose: int) -> Iterator[None]:
         return
     with event.install_listener("numba:compile", _Announcement(title)):
         yield
+
+
+@contextmanager
+def watch(estimator: Any, total: int) -> Iterator[Advance]:
+    """Show progress of a fit of ``total`` trees, and tell scikit-learn's callbacks of each tree.
+
+    A callback's request to stop is ignored: the number of trees is public and paid for.
+    """
+    title = type(estimator).__name__
+    context = estimator._init_callback_context(max_subtasks=total)
+    context.call_on_fit_task_begin(estimator=estimator)
+    with (
+        announce_compilation(title, estimator.verbose),
+        progress(title, "tree", total, estimator.verbose) as bar,
+    ):
+
+        def advance() -> None:
+            task = context.subcontext(task_name="tree")
+            task.call_on_fit_task_begin(estimator=estimator)
+            task.call_on_fit_task_end(estimator=estimator)
+            bar()
+
+        yield advance
+    context.call_on_fit_task_end(estimator=estimator)

@@ -1,7 +1,8 @@
 """From chunks of a file to what an estimator takes: an encoded table, labels, numbers, and persons.
 
 In: a table (``tables``), and what is declared about its columns. Out: arrays that cover all chunks. A
-column that nobody declared holds what a Parquet file's schema says, or what all of a CSV file reads as.
+column that nobody declared gets its type from the schema of a Parquet file, or from all rows of a CSV
+file.
 """
 
 import math

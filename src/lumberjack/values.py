@@ -50,10 +50,12 @@ class Column:
 
     @property
     def is_object(self) -> bool:
-        """Whether its type holds any Python objects."""
+        """Whether its type holds any Python objects, or is one of pandas' own (sparse, for example)."""
         if self._is_array:
             return bool(self.values.dtype.kind == "O")
-        return bool(self.values.dtype == nw.Object)
+        return bool(self.values.dtype == nw.Object) or (
+            not self.is_typed and bool(self.values.dtype == nw.Unknown)
+        )
 
     @property
     def is_temporal(self) -> bool:

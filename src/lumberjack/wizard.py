@@ -1,4 +1,4 @@
-"""Asking a person about the columns of a table: one line each, and nothing is a good answer too.
+"""Asking a person about the columns of a table: one line each, which may be left empty.
 
 In: names and types of columns, what is known already, and how to ask. Out: an answer for each column.
 """

@@ -42,6 +42,16 @@ def test_joint_keeps_the_promise_in_sixty_digits(epsilon, delta, k, h, rows):
 
 
 @pytest.mark.parametrize(
+    ("epsilon", "delta", "m"), [(1e-12, 1e-15, 140), (1e-9, 1e-15, 10**6), (1e-6, 1e-100, 10**9)]
+)
+def test_noise_grows_where_rounding_takes_more_than_the_margin(epsilon, delta, m):
+    """With a million rows a person and a tiny budget, the threshold is rounded by too much."""
+    queries, leaves = calibrate(epsilon, delta, forest(m, 20), 10**6)
+    assert queries.threshold == queries.cutoff + 10**6
+    assert joint_delta(epsilon, [queries, leaves], 10**6) <= delta
+
+
+@pytest.mark.parametrize(
     ("epsilon", "delta", "m", "k"), [(1.0, 1e-6, 140, 20), (0.01, 0.1, 7, 1), (50.0, 1e-12, 7, 1)]
 )
 def test_joint_threshold_is_the_smallest(epsilon, delta, m, k):

@@ -5,6 +5,8 @@ import pytest
 import test_golden
 
 import lumberjack.base
+import lumberjack.training
+from lumberjack import LumberjackClassifier, LumberjackRegressor
 from lumberjack.engines.base import Block
 from lumberjack.engines.local import LocalRows
 from lumberjack.engines.many import ManyRows
@@ -47,4 +49,32 @@ ENGINES = {
 def test_every_engine_gives_the_same_bytes(engine, kind, monkeypatch):
     expected = pack(test_golden.fit(kind))
     monkeypatch.setattr(lumberjack.base, "LocalRows", ENGINES[engine])
+    assert pack(test_golden.fit(kind)) == expected
+
+
+UNDECLARED = {
+    "classes": LumberjackClassifier(8.0, n_estimators=2, random_state=5),
+    "numbers": LumberjackRegressor(8.0, n_estimators=2, random_state=5),
+    "random splits": LumberjackClassifier(8.0, n_estimators=2, splits="random", random_state=5),
+}
+
+
+@pytest.mark.parametrize("kind", UNDECLARED)
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.filterwarnings("ignore::lumberjack.PrivacyLeakWarning")
+def test_every_engine_learns_the_same(engine, kind, monkeypatch):
+    """Nothing is declared: columns, classes and the target's scale are learned. One label is rare."""
+    X, y = test_golden.table()
+    y = np.where(np.arange(len(y)) == 0, 17, y)
+    expected = pack(UNDECLARED[kind].fit(X, y))
+    monkeypatch.setattr(lumberjack.base, "LocalRows", ENGINES[engine])
+    assert pack(UNDECLARED[kind].fit(X, y)) == expected
+
+
+@pytest.mark.parametrize("kind", ["guided", "random", "regression persons"])
+def test_a_small_sample_changes_nothing(kind, monkeypatch):
+    """What is sampled saves time alone; here large nodes are missed and guessed in most passes."""
+    expected = pack(test_golden.fit(kind))
+    monkeypatch.setattr(lumberjack.base, "LocalRows", ENGINES["three blocks"])
+    monkeypatch.setattr(lumberjack.training, "_SAMPLE", 150)
     assert pack(test_golden.fit(kind)) == expected
