@@ -131,28 +131,6 @@ def test_nothing_learned_is_left_open():
     assert pickle.loads(pickle.dumps(domain)) == domain == Domain.from_dict(domain.to_dict())
 
 
-def test_released_values_are_fresh_objects():
-    """They must not show whose object came first, neither in a subclass's attributes nor in a pickle."""
-
-    class Tagged(str):
-        def __str__(self):
-            return self
-
-    def released(ward, home):
-        X = pd.DataFrame({"ward": [ward] * N, "home": [home] * N}, dtype=object)
-        return learned(X, None, Bits(0))[1]
-
-    literal, built = "North", "".join(["No", "rth"])
-    one, two, three = (
-        released(literal, literal),
-        released(literal, built),
-        released(Tagged("North"), built),
-    )
-    assert one["ward"].categories == ("North",)
-    assert type(three["ward"].categories[0]) is str
-    assert pickle.dumps(one) == pickle.dumps(two) == pickle.dumps(three)
-
-
 def test_a_rare_label_is_left_out_with_its_rows():
     labels = ("A", "B", "C")
     target = np.array([0] * 1500 + [1] * 3 + [2] * 1497, dtype=np.int32)

@@ -13,7 +13,6 @@ numbers, so no range is needed.
 Proofs: docs/guarantee.md, "Learned columns".
 """
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -245,11 +244,11 @@ def frequent_values(
     -----------------
     A record is in one of the counts, and each is asked about once. Values that do not occur are not
     asked about: their count is 0, at which the coin never passes. The order of what is released is that
-    of the values, and it shares no object with the table: a pickle shows where one object occurs twice.
+    of the values.
     """
     names: Words = np.array([name_key(labels[code]) for code in found.codes.tolist()], dtype=np.uint64)
     passes = coin.draw(found.counts, bits, mix_keys(np.full(len(names), key), names))
-    return tuple(json.loads(json.dumps([labels[code] for code in found.codes[passes].tolist()])))
+    return tuple(labels[code] for code in found.codes[passes].tolist())
 
 
 assert MISSING > OTHER  # ``Frequencies`` counts neither
