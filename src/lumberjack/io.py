@@ -525,7 +525,9 @@ def _check_learned(given: Domain | None, domain: Domain, promise: Guarantee) -> 
         if isinstance(kind, Cuts) and kind.learned:
             numbers += 1
             # There are at most 2^cut_levels - 1, which a file may claim to be huge.
-            agrees = was in (None, kind.grid) and len(kind.places).bit_length() <= promise.cut_levels
+            # A range is declared, or read off the data with a caveat: no fit learns one.
+            known = was == kind.grid or (was is None and not kind.grid.is_bounded)
+            agrees = known and len(kind.places).bit_length() <= promise.cut_levels
         elif isinstance(kind, Categorical) and kind.learned:
             categories += 1
             agrees = was is None or isinstance(was, Open)

@@ -324,9 +324,10 @@ def check_agreement(model):
     for kind, paid in ((Cuts, "numbers_learned"), (Categorical, "categories_learned")):
         found = sum(isinstance(k, kind) and k.learned for k in known)
         assert found == getattr(model.guarantee_, paid)
-    for kind in known:
+    for name, kind in zip(model.domain_, known, strict=True):
         if isinstance(kind, Cuts):
             assert list(kind.edges) == sorted(kind.edges)
+            assert not kind.grid.is_bounded or name in parameters["domain"]  # no fit learns a range
 
 
 @contextmanager

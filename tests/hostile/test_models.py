@@ -253,7 +253,13 @@ def give_what_was_learned(header):
         header["parameters"]["y_bounds"] = header["bounds"]
 
 
+def declare(domain):
+    return lambda header: header["parameters"].update(domain=domain)
+
+
 LEARNED_LIES = {
+    "a range that nobody declared": ("classifier", declare(None), "neither given, learned nor inferred"),
+    "a range of no domain": ("classifier", declare(False), "neither given, learned nor inferred"),
     "cuts in reverse": ("classifier", reverse_cuts, "cuts must increase"),
     "a cut twice": ("classifier", repeat_a_cut, "cuts must increase"),
     "a cut below the range": ("classifier", put_a_cut(0), "inside their grid"),
