@@ -262,6 +262,85 @@ def test_a_check_needs_a_domain(run):
         assert "--domain" in err
 
 
+# The index of a pandas frame
+
+
+def shuffled(path, name=None, **index):
+    """A table of which pandas writes the index as well; its name, and the frame."""
+    frame = people().drop(columns="wage").sample(frac=1, random_state=0)
+    frame.index.name = name
+    frame.to_parquet(path, **index)
+    return frame
+
+
+@SEEDED
+@pytest.mark.parametrize("name", [None, "patient"])
+def test_the_index_of_a_frame_is_no_feature(run, name):
+    frame = shuffled("s.parquet", name)
+    shuffled("plain.parquet", index=False)
+    column = name or "__index_level_0__"
+    assert column in pyarrow.parquet.read_schema("s.parquet").names
+    line = "--target income --epsilon 2 --trees 4 -o"
+    code, out, err = run(f"train s.parquet {line} model")
+    assert code == 0
+    assert f"Left out, as the index of a pandas frame: '{column}'" in err
+    assert run(f"train plain.parquet {line} other")[0] == 0
+    with open("model", "rb") as one, open("other", "rb") as two:
+        assert one.read() == two.read()
+    assert list(load("model").domain_) == ["hours", "city", "code", "member"]
+    for command in ("predict model {}", "evaluate model {} --target income"):
+        said = [run(command.format(data)) for data in ("s.parquet", "plain.parquet")]
+        assert said[0][0] == 0
+        assert said[0] == said[1]
+    _, out, _ = run(f"predict model s.parquet --keep {column}")
+    assert pd.read_csv(io.StringIO(out))[column].tolist() == frame.index.tolist()
+
+
+@SEEDED
+def test_the_index_of_a_frame_is_used_where_it_is_named(run):
+    shuffled("s.parquet", "patient")
+    line = "train s.parquet --epsilon 2 --trees 4 -o model --force"
+    code, _, err = run(f"{line} --target income --person patient")
+    assert (code, "Left out" in err) == (0, False)
+    assert load("model").guarantee_.unit == "person"
+    assert run(f"{line} --target patient --task regression")[0] == 0
+    Domain({"patient": (0, 6000)}).to_json("d.json")
+    code, _, err = run(f"{line} --target income --domain d.json")
+    assert (code, "patient" in load("model").domain_) == (0, True)
+    assert "Left out" not in err
+
+
+def test_a_domain_file_skips_the_index_of_a_frame(run):
+    shuffled("s.parquet")
+    code, _, err = run("domain s.parquet -o d.json")
+    assert code == 0
+    assert "Left out, as the index of a pandas frame: '__index_level_0__'" in err
+    with open("d.json") as file:
+        columns = {column["name"]: column["type"] for column in json.load(file)["columns"]}
+    assert columns["__index_level_0__"] == "skip"
+    with open("any.json", "w") as file:
+        json.dump({"format": "lumberjack-domain", "version": 2, "columns": [{"pattern": "*"}]}, file)
+    for domain in ("d.json", "any.json"):
+        line = (
+            f"train s.parquet --domain {domain} --target income --epsilon 2 --trees 4 -o model --force"
+        )
+        assert run(line)[0] == 0
+        assert list(load("model").domain_) == ["hours", "city", "code", "member"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"\xff", b"{", b"[]", b"7", b"{}", b"[" * 100_000,
+        b'{"index_columns": 7}', b'{"index_columns": "hours"}', b'{"index_columns": [{"kind": 1}, 7]}',
+    ],
+)  # fmt: skip
+def test_strange_words_on_an_index_are_ignored(tmp_path, said):
+    table = pa.table({"hours": [1.0]}).replace_schema_metadata({b"pandas": said})
+    pa.parquet.write_table(table, tmp_path / "t.parquet")
+    assert tables.Table(tmp_path / "t.parquet").index() == []
+
+
 # Dates that are not ISO
 
 

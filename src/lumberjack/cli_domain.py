@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lumberjack.console import bar, say, show, write
+from lumberjack.console import bar, say, say_left_out, show, write
 from lumberjack.declared import HEAD, SKIP, Answer, load_codebook, load_json, parse_labels, read_declared
 from lumberjack.domain import Domain
 from lumberjack.files import check_target
@@ -86,7 +86,10 @@ def domain_command(
     table.check_columns([*(skip or []), *([target] if target else [])])
     if table.hint:
         say(f"{table.path}: {table.hint}", "yellow")
-    given = _from_codebook(table, codebook) | dict.fromkeys(skip or [], SKIP)
+    index = [name for name in table.index() if name != target]
+    given = (
+        dict.fromkeys(index, SKIP) | _from_codebook(table, codebook) | dict.fromkeys(skip or [], SKIP)
+    )
     for name, text in _pairs(ranges, "--range", table):
         given[name] = parse_bounds(text, date_format)
     for name, text in _pairs(categories, "--categories", table):
@@ -101,6 +104,7 @@ def domain_command(
     if asking:
         draft.unlink(missing_ok=True)
     say(f"Wrote {output}.")
+    say_left_out([name for name in index if given[name] == SKIP])
     if open_columns := left_open(found):
         say("Left open, to be learned privately: " + quote_all(open_columns))
 
@@ -119,7 +123,9 @@ def _from_codebook(table: Table, path: Path | None) -> dict[str, Answer]:
     if path is None:
         return {}
     names = table.names()
-    declared = read_declared({**HEAD, **load_codebook(path)}, names).columns
+    index = table.index()  # which patterns do not mean
+    fit = [name for name in names if name not in index]
+    declared = read_declared({**HEAD, **load_codebook(path)}, fit).columns
     if surplus := [name for name in declared if name not in names]:
         say("In the code book, but not in the file: " + quote_all(surplus))
     return {name: kind for name, kind in declared.items() if kind is not None and name in names}

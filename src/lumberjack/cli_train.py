@@ -19,6 +19,7 @@ from lumberjack.console import (
     released,
     remarks,
     say,
+    say_left_out,
     watched,
     write,
 )
@@ -134,10 +135,11 @@ def train(
 ) -> None:
     """Train a private forest and write it to a model file.
 
-    All columns are used but the target, --person and --skip. What no --domain declares is learned
-    privately: cuts of numbers, frequent categories, classes, the scale of a number to predict. Which
-    columns hold numbers is assumed to be public: a Parquet file's schema says it, and a CSV file is
-    read once more to see it. Memory: the encoded table (4 bytes a value) and one chunk of the file.
+    All columns are used but the target, --person, --skip and the index of a pandas frame. What no
+    --domain declares is learned privately: cuts of numbers, frequent categories, classes, the scale of a
+    number to predict. Which columns hold numbers is assumed to be public: a Parquet file's schema says
+    it, and a CSV file is read once more to see it. Memory: the encoded table (4 bytes a value) and one
+    chunk of the file.
     """
     check_target(output, force)
     if date_format is not None:
@@ -169,7 +171,8 @@ def train(
         model(aim).plan()  # refuses bad options before data is read
     if person is not None and (person == target or person in (features or ())):
         raise ValueError("--person must be a column of its own, outside the domain")
-    names = _features(table, target, person, [*(skip or []), *left_out])
+    index = [name for name in table.index() if name not in (target, person, *(features or ()))]
+    names = _features(table, target, person, [*(skip or []), *left_out, *index])
     source, aim = _look(table, features, names, aim, date_format)
     if accounting == "paper" and any(source.domain.to_learn(guided=False)):
         raise ValueError("--accounting paper has no price for what is learned: declare all columns")
@@ -186,6 +189,7 @@ def train(
         return
     if check is not None:
         _say_kinds(source.domain, features)
+        say_left_out(index)
         _say_outside(check, aim, y)
         say(f"Wrote {output}.")
     print_guarantee(promise, short=True)

@@ -26,7 +26,7 @@ from rich.text import Text
 from lumberjack import anatomy
 from lumberjack.files import open_to_write
 from lumberjack.guarantee import Guarantee, PrivacyLeakWarning
-from lumberjack.quoting import CONTROL
+from lumberjack.quoting import CONTROL, quote_all
 from lumberjack.tree import Forest
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "result",
     "run",
     "say",
+    "say_left_out",
     "show",
     "to_json",
     "watched",
@@ -87,6 +88,12 @@ def say(text: str, style: str = "") -> None:
     """A remark for the person at the terminal; nothing depends on whether it arrives."""
     with suppress(OSError):
         _console(stderr=True).print(Text(text.translate(CONTROL), style=style))
+
+
+def say_left_out(index: Sequence[str]) -> None:
+    """Which columns are not used because they are the index of a pandas frame."""
+    if index:
+        say(f"Left out, as the index of a pandas frame: {quote_all(index)}")
 
 
 def show(text: str, style: str = "") -> None:

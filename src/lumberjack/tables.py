@@ -91,6 +91,16 @@ class Table:
                 raise ValueError(f"{self.path}: columns {first + 1} and {i + 1} have the same name")
         return names
 
+    def index(self) -> list[str]:
+        """Columns that are the index of a pandas frame, by what pandas wrote into the schema."""
+        if not self.is_parquet:
+            return []
+        try:
+            listed = (self._parquet().schema_arrow.pandas_metadata or {})["index_columns"]
+        except (ValueError, KeyError, TypeError, RecursionError):  # a file may hold anything there
+            return []
+        return [name for name in self.names() if isinstance(listed, list) and name in listed]
+
     def _header(self) -> list[str]:
         try:
             # The buffer holds rows as well; only the names must be text.

@@ -34,7 +34,8 @@ def read_domain(path: Path | None, table: Table) -> tuple[Domain | None, list[st
     """What a domain file says about the columns of a table, and which it says to leave out."""
     if path is None:
         return None, []
-    declared = read_declared(load_json(path), table.names())
+    index = table.index()  # which patterns do not mean
+    declared = read_declared(load_json(path), [name for name in table.names() if name not in index])
     skipped = [name for name in declared.skipped if name in table.names()]
     return Domain(declared.kinds) if declared.kinds else None, skipped
 
