@@ -1,7 +1,8 @@
 """The training algorithm: guided and random splits, pruning by heavy hitters, released leaves.
 
 In: encoded rows, wherever they are (``engines.base.Rows``), and a guarantee with its noise. Out: trees
-and released values. Private sums exist in this module alone, and this is where noise is added to them:
+and released values. Sums over the rows of a tree are private, and never leave this module without noise
+(``learning`` and ``heavy_hitters`` do the same with counts of their own):
 
 1. ``_guide`` lets the exponential mechanism choose the splits of the first levels; ``_expand`` splits
    at random below, and leaves small nodes asleep (not expanded);
