@@ -84,6 +84,13 @@ def test_rows_kept_of_one_person_depend_on_no_other():
     assert one == [row for row in two if row < 4]
 
 
+@pytest.mark.parametrize("values", [["b", "a", "b"], [True, False, True], [7, -3, 7]], ids=str)
+def test_content_of_labels_is_that_of_their_values(values):
+    one, two = (inputs.content(c, labels) for labels, c in map(inputs.list_labels, (values, values[:2])))
+    assert one.tolist() == [*two.tolist(), two[0]]
+    assert one[0] != one[1]
+
+
 def test_rows_of_a_person_are_chosen_alike_often():
     """Binomial with 1/3 each; alarm rate below 1e-6."""
     times = Counter(int(limit([*"ppp"], 1, seed)[0]) for seed in range(3000))
@@ -152,7 +159,7 @@ def test_the_type_of_labels_says_nothing(dtype):
         (["a", "secret\ud800"], ValueError, "UTF-8"),
         ([0, b"secret"], TypeError, "cannot be categories; make them numbers or text"),
         ([0, [8417]], TypeError, "cannot be categories; make them numbers or text"),
-        (np.array(["2026-01-01"], dtype="M8[D]"), TypeError, "dates"),
+        (np.array(["2026-01-01"], dtype="M8[D]"), TypeError, "dates or durations; make them classes"),
     ],
 )
 def test_labels_that_cannot_be_learned(y, error, said):
@@ -162,6 +169,17 @@ def test_labels_that_cannot_be_learned(y, error, said):
         inputs.list_labels(y)
     assert "secret" not in str(caught.value)
     assert "8417" not in str(caught.value)
+
+
+@pytest.mark.parametrize("read", [inputs.list_labels, inputs.read_numbers])
+@pytest.mark.parametrize("form", [np.asarray, pd.Series, pl.Series], ids=["numpy", "pandas", "polars"])
+@pytest.mark.parametrize("dtype", ["M8[us]", "m8[us]"])
+def test_a_target_of_dates_is_refused_with_a_way_out(read, form, dtype):
+    y = form(np.array([1_775_000_000, 8417], dtype=dtype))
+    with pytest.raises(
+        TypeError, match=r"^y holds dates .* \(text\) or numbers, like seconds since 1970$"
+    ):
+        read(y)
 
 
 def test_bounds_are_finite_and_in_order():

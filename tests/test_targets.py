@@ -1,12 +1,14 @@
 import math
+import tracemalloc
 
 import mpmath as mp
 import numpy as np
 import pytest
 from scipy import stats
 
+from lumberjack import targets
 from lumberjack.guarantee import SUM_BOUND
-from lumberjack.noise import Bits, ExponentialChoice, RoundedGaussian
+from lumberjack.noise import Bits, ExponentialChoice, RoundedGaussian, mix_keys
 from lumberjack.targets import Numbers, noisy_counts, noisy_labels, noisy_sums
 
 N = 100_000
@@ -22,6 +24,33 @@ def test_noisy_counts_have_independent_noise_in_every_cell():
             > 1e-6
         )
     assert np.abs(np.corrcoef(noise.T) - np.eye(3)).max() < 0.02
+
+
+def test_cells_of_many_classes_have_their_keys_at_once(monkeypatch):
+    seen, calls, keys = [], [], np.array([3, 2**64 - 1], dtype=np.uint64)
+
+    class Silent:
+        def draw(self, size, bits, cells, purpose):
+            seen.extend(cells.tolist())
+            return np.arange(size)
+
+    monkeypatch.setattr(targets, "mix_keys", lambda *given: calls.append(1) or mix_keys(*given))
+    released = noisy_counts(np.zeros((2, 10_000), dtype=np.int64), Silent(), Bits(1), keys)
+    assert len(calls) == 1
+    assert seen == [k for c in range(10_000) for k in mix_keys(keys, np.uint64(c)).tolist()]
+    assert released[:, :3].tolist() == [[0, 2, 4], [1, 3, 5]]
+
+
+def test_labels_of_many_classes_need_little_memory():
+    counts = np.zeros((3, 5000), dtype=np.int64)
+    counts[:, 4321] = 1000
+    tracemalloc.start()
+    labels = noisy_labels(counts, ExponentialChoice(1.0), Bits(1), KEYS[:3])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert labels.argmax(axis=1).tolist() == [4321] * 3
+    assert labels.sum() == 3
+    assert peak < 40 * counts.nbytes  # one number for each pair of classes: 1667 times as much
 
 
 def test_noisy_majority_is_the_largest_noisy_count():

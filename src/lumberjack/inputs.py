@@ -258,8 +258,9 @@ def _kind_of_id(person: Any) -> str:
 
 def content(codes: NDArray[Any], labels: Sequence[Any]) -> NDArray[np.uint64]:
     """Numbers that follow from the values of rows alone; codes of labels depend on the other rows."""
+    codes = codes.astype(np.int64)  # those of a target have 32 bits and a sign
     if not labels:
-        return codes.astype(np.int64).view(np.uint64)
+        return codes.view(np.uint64)
     keys = np.array([*map(hash_label, labels), OTHER, MISSING], dtype=np.uint64)
     place = np.where(codes >= OTHER, codes - OTHER + len(labels), codes)
     return keys[place]
@@ -302,6 +303,10 @@ def read_target(y: Any) -> NDArray[Any]:
         raise ValueError("y should be a 1d array of plain values") from None
     if values.dtype.kind == "c":
         raise ValueError("Complex data not supported")
+    if values.dtype.kind in "mM":
+        raise TypeError(
+            "y holds dates or durations; make them classes (text) or numbers, like seconds since 1970"
+        )
     if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[1] != 1):
         raise ValueError("y should be a 1d array")
     return np.asarray(column_or_1d(values, warn=True))

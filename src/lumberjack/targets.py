@@ -328,8 +328,11 @@ class OpenNumbers:
     @staticmethod
     def encode(y: Floats) -> NDArray[np.int32]:
         """Places on the grid of all 32-bit floats, kept in signed integers like any target."""
-        most = float(np.finfo(np.float32).max)
-        return places_of(np.clip(y, -most, most)).view(np.int32)
+        if (np.abs(y) > float(np.finfo(np.float32).max)).any():
+            raise ValueError(
+                "y holds numbers beyond 3.4e38, too large to learn a scale: rescale y or give y_bounds"
+            )
+        return places_of(y).view(np.int32)
 
     @staticmethod
     def close(centre: float, scale: float) -> Numbers:
@@ -431,7 +434,8 @@ def noisy_counts(counts: Integers, noise: RoundedGaussian, bits: Bits, keys: Wor
     like all others.
     """
     n_classes = counts.shape[1]
-    cells = np.concatenate([mix_keys(keys, np.uint64(c)) for c in range(n_classes)])
+    classes = np.arange(n_classes, dtype=np.uint64)
+    cells = mix_keys(keys[None, :], classes[:, None]).ravel()
     draws = noise.draw(counts.size, bits, cells, Purpose.COUNT).reshape(n_classes, -1).T
     return np.asarray(counts + draws, dtype=np.float64)
 
@@ -450,7 +454,9 @@ def noisy_labels(
         label = noise.draw(counts, bits, keys)
     else:
         label = noisy_counts(counts, noise, bits, keys).argmax(axis=1)
-    return np.eye(counts.shape[1])[label]
+    out = np.zeros(counts.shape)
+    out[np.arange(len(out)), label] = 1.0
+    return out
 
 
 def noisy_sums(
