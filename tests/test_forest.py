@@ -41,6 +41,7 @@ from lumberjack.guarantee import (
 )
 from lumberjack.inputs import read_people
 from lumberjack.kinds import Categorical, Cuts
+from lumberjack.noise import Bits
 from lumberjack.report import describe
 from lumberjack.targets import Classes, Numbers
 from lumberjack.voting import bin_means, bin_odds
@@ -298,6 +299,38 @@ def test_types_that_tell_everything_need_no_caveat():
     )
     model = LumberjackClassifier(classes=[0, 1]).fit(X, [0, 1] * 300)
     assert model.guarantee_.caveats == ()
+
+
+@pytest.mark.parametrize("value", [3.5e38, -1e300])
+def test_targets_beyond_any_scale_are_refused_before_noise(monkeypatch, value):
+    X, y = pd.DataFrame({"a": np.arange(400.0)}), np.append(np.arange(399.0), value)
+    monkeypatch.setattr(Bits, "words", lambda *_: pytest.fail("noise was drawn"))
+    with pytest.raises(ValueError, match=r"beyond 3\.4e38, .* rescale y or give y_bounds") as caught:
+        LumberjackRegressor(2.0).fit(X, y)
+    assert str(value) not in str(caught.value)
+
+
+def test_a_target_of_the_largest_floats_is_learned():
+    y = np.repeat([-1, 1], 3000) * float(np.finfo(np.float32).max)
+    model = LumberjackRegressor(4.0, n_estimators=2).fit(pd.DataFrame({"a": y > 0}), y)
+    assert model.targets_.high > 0
+    assert LumberjackRegressor(4.0, n_estimators=2, y_bounds=(0, 1)).fit(y[:, None], y * 1e9)
+
+
+def test_columns_without_released_categories_are_named():
+    n = 3000
+    days = pd.Series(pd.date_range("1990-01-01", periods=n)).dt.strftime("%Y-%m-%d")
+    X = pd.DataFrame({"seen": days, "city": ["Bonn", "Kiel"] * (n // 2)})
+    with pytest.warns(UserWarning, match=r"no category of 'seen' was .*\(temporal=True\)") as caught:
+        model = LumberjackClassifier(4.0, n_estimators=3).fit(X, X["city"] == "Kiel")
+    assert len(caught) == 1
+    said = "seen  no category was frequent enough to be released, only missing or not, learned"
+    assert said in model.privacy_report()
+    assert model.domain_["city"].categories == ("Bonn", "Kiel")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        domain = {"seen": Domain.numeric(temporal=True)}
+        LumberjackClassifier(4.0, n_estimators=3, domain=domain).fit(X, X["city"] == "Kiel")
 
 
 def test_paper_settings(table):
@@ -571,7 +604,8 @@ def test_booleans_of_undeclared_type_are_values_whatever_one_row_holds(hold):
 
 def test_warnings_count_no_classes(table, recwarn):
     frame, _ = table(40)
-    classifier(classes=range(40)).fit(frame, [*range(20), *[0] * 20])
+    # A root of 40 rows passes with a chance below 1e-6 in all.
+    classifier(epsilon=0.5, classes=range(40)).fit(frame, [*range(20), *[0] * 20])
     assert ["learned nothing" in str(w.message) for w in recwarn.list] == [True]
 
 

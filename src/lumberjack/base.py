@@ -45,7 +45,7 @@ from lumberjack.learning import Task
 from lumberjack.noise import Bits, seed_from
 from lumberjack.planning import plan
 from lumberjack.progress import CallbackSupportMixin, watch
-from lumberjack.quoting import reading
+from lumberjack.quoting import quote_all, reading
 from lumberjack.released import Released, released_by
 from lumberjack.report import Report, describe
 from lumberjack.targets import Learnable, OpenClasses
@@ -151,6 +151,12 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         released = Released(guarantee, None if names is None else tuple(names), *trained)
         if released.learned_nothing:
             warn(f"{NOTHING} {guarantee.way_out}", UserWarning)
+        if released.without_categories:
+            warn(
+                f"no category of {quote_all(released.without_categories)} was frequent enough to be "
+                "released; declare dates in text (Domain.numeric(temporal=True)), and leave out ids",
+                UserWarning,
+            )
         self._keep(released)
 
     def _read_target(self, y: Any, caveats: list[str]) -> tuple[Learnable, NDArray[np.int32]]:

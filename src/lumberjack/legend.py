@@ -90,6 +90,8 @@ class Entry:
             said += ", place {} and scale {}".format(*several(self.scale))
         elif self.is_cut and self.values:
             said += f", {len(self.values):,} cut{'s' * (len(self.values) > 1)}"
+        elif self.kind == "category" and self.origin == "learned" and not self.values:
+            said = "no category was frequent enough to be released, only missing or not"
         elif not self.is_cut:
             said = f"one of {len(self.values):,} {said}{' or missing' * self.missing}"
         return f"{said}, {self.origin}" + (f" ({self.share:.1%} of the budget)" if self.share else "")

@@ -16,7 +16,7 @@ from lumberjack.anatomy import importances, leaf_sizes, learned_nothing
 from lumberjack.domain import Domain, names_of
 from lumberjack.guarantee import CLASSES_INFERRED, Guarantee
 from lumberjack.inputs import check_class_weight, check_names, read_table, unknown_classes
-from lumberjack.kinds import Codes
+from lumberjack.kinds import Categorical, Codes
 from lumberjack.targets import Classes, Numbers, Target
 from lumberjack.tree import Forest
 
@@ -83,6 +83,12 @@ class Released:
         if not isinstance(self.target, Numbers):
             raise TypeError("this model predicts a class and has no bounds")
         return self.target
+
+    @property
+    def without_categories(self) -> list[str]:
+        """Columns of categories, none of which was frequent enough to be learned."""
+        columns = zip(self.domain, self.domain.known, strict=True)
+        return [n for n, k in columns if isinstance(k, Categorical) and k.learned and not k.categories]
 
     @property
     def learned_nothing(self) -> bool:
