@@ -98,7 +98,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             threshold=self.threshold,
             rows_per_person=self.rows_per_person,
             unit=unit,
-            columns=None if domain is None else domain.to_learn(self.splits == "guided"),
+            columns=None if domain is None else domain.to_learn(self._cuts_numbers),
             target=self._learns and self._is_open(),
         )
 
@@ -106,6 +106,11 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def _learns(self) -> bool:
         """Whether what is open is learned privately: the paper's accounting has no price for it."""
         return bool(self.accounting == "joint")
+
+    @property
+    def _cuts_numbers(self) -> bool:
+        """Whether numbers are cut before trees are made, also where their range was given."""
+        return bool(self.splits == "guided")
 
     def _is_open(self) -> bool:
         """Whether classes, or bounds of the target, were not given."""
@@ -143,7 +148,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         for caveat in caveats:
             warn(f"guarantee has a caveat: {caveat}")
         task = Task(domain, target, encoded.labels, feature_weights(self.feature_weights, domain))
-        with watch(self, self.n_estimators) as advance:
+        with watch(self, guarantee.stages) as advance:
             rows, threads = LocalRows(codes, labels), effective_n_jobs(self.n_jobs)
             trained = train(rows, task, guarantee, bits, threads, advance)
         guarantee = dataclasses.replace(guarantee, caveats=guarantee.caveats + tuple(caveats))

@@ -9,10 +9,18 @@ import math
 from collections.abc import Sequence
 from typing import Any, get_args
 
-from lumberjack.accounting import Choices, Event, NoisySums, ThresholdQueries, queries_per_tree
+from lumberjack.accounting import (
+    Choices,
+    Event,
+    NoisySums,
+    SumUse,
+    ThresholdQueries,
+    queries_per_tree,
+)
 from lumberjack.quoting import quote
 
 __all__ = [
+    "FIT_USES",
     "MEDIAN_RANGE",
     "QUANTILE_RANGE",
     "Kind",
@@ -34,6 +42,8 @@ __all__ = [
 # docs/guarantee.md, "Learned columns".
 MEDIAN_RANGE, QUANTILE_RANGE = 1.0, 1.8
 
+FIT_USES: tuple[SumUse, ...] = ("sizes", "columns", "pairs")  # of fitted leaves
+
 Kind = tuple[type, str]  # class of an event, and its use
 
 _EVENTS = {cls.kind: cls for cls in (ThresholdQueries, Choices, NoisySums)}
@@ -49,6 +59,9 @@ _WORDS: dict[Kind, str] = {
     (NoisySums, "leaves"): "leaves",
     (NoisySums, "calibration"): "calibration",
     (NoisySums, "prefixes"): "prefixes",
+    (NoisySums, "sizes"): "rows of all cells of columns",
+    (NoisySums, "columns"): "steps of the fit of columns",
+    (NoisySums, "pairs"): "steps of the fit of columns and pairs",
 }
 
 
@@ -59,6 +72,8 @@ def kind_of(event: Event) -> Kind:
 
 def kinds_of(leaf: str, guided: bool, learned: Sequence[Kind] = ()) -> tuple[Kind, ...]:
     """Kinds of the events of a forest or a search, in their order: see ``Guarantee.events``."""
+    if leaf == "fitted":
+        return *learned, *((NoisySums, use) for use in FIT_USES)
     once: tuple[Kind, ...] = ((NoisySums, "leaves"),)
     once = {
         "exponential": ((Choices, "leaves"),),

@@ -68,9 +68,11 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
     splits : {"guided", "random"}
         How splits are made. "guided": near the root, the exponential mechanism chooses splits that tell
         the targets apart; below, splits are random. "random": all splits ignore the data.
-    leaf : {"counts", "majority", "exponential"}
+    leaf : {"counts", "fitted", "majority", "exponential"}
         What a leaf releases: noisy class counts, the noisy majority, or a label by the exponential
-        mechanism (only with ``accounting="paper"``).
+        mechanism (only with ``accounting="paper"``). "fitted": instead of pruned trees there is one for
+        each column, and one for each pair of up to ``n_estimators`` columns, and the weights of all leaves
+        are fitted together, by noisy steps (``descent``).
     accounting : {"joint", "paper"}
         The proved joint bound, or the paper's Theorem 1.
     structure_share : float or None
@@ -229,6 +231,10 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
             return OpenClasses(labels, self.leaf), encoded
         caveats.append(CLASSES_INFERRED)
         return Classes(np.array(labels), self.leaf), encoded
+
+    @property
+    def _cuts_numbers(self) -> bool:
+        return bool(self.splits == "guided" or self.leaf == "fitted")
 
     def _is_open(self) -> bool:
         return self.classes is None

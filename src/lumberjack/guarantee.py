@@ -28,6 +28,7 @@ from lumberjack.accounting import (
 )
 from lumberjack.accounting.checks import check_count, check_delta, check_real, check_share
 from lumberjack.events import (
+    FIT_USES,
     MEDIAN_RANGE,
     QUANTILE_RANGE,
     Kind,
@@ -50,8 +51,8 @@ Pricing = Literal["joint", "paper", "zcdp"]  # of a guarantee; "zcdp" only for s
 Splits = Literal["guided", "random"]
 Unit = Literal["row", "person"]
 Method = Literal["sparse", "two-sided", "gaussian", "top-down"]
-Source = Literal["sparse", "two-sided", "gaussian", "top-down", "composed"]
-ClassLeaf = Literal["counts", "majority", "exponential"]
+Source = Literal["sparse", "two-sided", "gaussian", "top-down", "none", "composed"]
+ClassLeaf = Literal["counts", "fitted", "majority", "exponential"]
 Leaf = Literal[ClassLeaf, "mean", "prefixes", "none"]
 
 NOT_PROVED = "Theorem 1 of the paper; not proved for adaptive queries"
@@ -86,6 +87,7 @@ SEARCH_ASSUMPTIONS = (HEIGHT_PUBLIC, SEARCH_SUCCEEDED)
 
 SUM_BOUND = 2**12  # regression targets lie on a grid from -SUM_BOUND to SUM_BOUND
 _ROWS_PER_THRESHOLD = 20  # with fewer rows per threshold, trees stay stumps
+_ROWS_TIMES_MU = 1000  # with fewer rows, fitted leaves know little beyond the shares of the classes
 _WEAK_EPSILON, _WEAK_DELTA = 20.0, 0.01  # beyond these, a promise is one in form only
 _NO_QUERIES = ThresholdQueries(0, math.inf, None, math.inf, cut=-1)
 _LEARNED_USES = ("categories", "classes", "cuts", "scale")
@@ -152,11 +154,12 @@ class Guarantee:
         Always "add/remove".
     accounting : {"joint", "paper", "zcdp"}
         Which theorem prices it; ``theorem`` spells it out.
-    method : {"sparse", "two-sided", "gaussian", "top-down", "composed"}
-        How nodes are compared with the threshold; "composed": several releases together.
+    method : {"sparse", "two-sided", "gaussian", "top-down", "none", "composed"}
+        How nodes are compared with the threshold; "none": there are none, as leaves are fitted; "composed":
+        several releases together.
     n_estimators, max_depth : int
         Trees, and levels of nodes that are compared in each.
-    leaf : {"counts", "majority", "exponential", "mean", "prefixes", "none"}
+    leaf : {"counts", "fitted", "majority", "exponential", "mean", "prefixes", "none"}
         What is released besides the nodes: something for each leaf, a count for each heavy prefix,
         or nothing. "none" for several releases, which may differ.
     events : tuple of ThresholdQueries, Choices and NoisySums
@@ -275,6 +278,22 @@ class Guarantee:
         return self.choices_per_record // max(self.n_estimators, 1)
 
     @property
+    def fits_leaves(self) -> bool:
+        """Whether the weights of all leaves are fitted together."""
+        return self.leaf == "fitted"
+
+    @property
+    def cuts_numbers(self) -> bool:
+        """Whether numbers are cut before trees are made, also where their range was given."""
+        return self.guided_levels > 0 or self.fits_leaves
+
+    @property
+    def stages(self) -> int:
+        """What progress counts: trees, or steps of a fit."""
+        steps = [e.count for use in FIT_USES[1:] for e in self.events_for(use)]
+        return sum(steps) if steps else self.n_estimators
+
+    @property
     def choices_per_record(self) -> int:
         """N: split choices that one record takes part in, over all trees."""
         return 0 if self._choices is None else self._choices.count
@@ -331,7 +350,10 @@ class Guarantee:
 
     @property
     def suggested_rows(self) -> int:
-        """Recommended number of rows: with fewer than 20 thresholds trees stay stumps."""
+        """Recommended number of rows: with fewer, trees stay stumps, or weights near 0."""
+        steps = [spent(e) for use in FIT_USES for e in self.events_for(use)]
+        if steps:
+            return math.ceil(min(_ROWS_TIMES_MU / max(math.sqrt(math.fsum(steps)), 1e-9), 2.0**50))
         found = [e.threshold for e in self.events_for("structure") if isinstance(e, ThresholdQueries)]
         highest = max(found, default=0.0)
         threshold = min(max(highest, 0.0), 2.0**50)  # a stored guarantee may claim any number
@@ -399,9 +421,12 @@ class Guarantee:
         said = {COLUMNS_PUBLIC if text == OLD_COLUMNS_PUBLIC else text for text in self.assumptions}
         if not {*(FOREST_ASSUMPTIONS if forest else SEARCH_ASSUMPTIONS)} <= said:
             return False
-        if self.accounting == "zcdp" or (self.method != "sparse" and self.rows_per_person != 1):
+        persons = self.method in ("sparse", "none")
+        if self.accounting == "zcdp" or (not persons and self.rows_per_person != 1):
             return False
-        if (self._queries.cutoff is None) != (self.method == "gaussian"):
+        if (self.leaf == "fitted") != (self.method == "none"):
+            return False
+        if (self._queries.cutoff is None) != (self.method in ("gaussian", "none")):
             return False
         check_count("max_depth", self.max_depth)
         trees = check_count("n_estimators", self.n_estimators)
@@ -433,7 +458,8 @@ class Guarantee:
         learned = [e for use in _LEARNED_USES for e in self.events_for(use)]
         if (numbers > 0) != (levels > 0):
             return False
-        if learned and (self.accounting != "joint" or self.leaf not in ("counts", "majority", "mean")):
+        can_learn = self.leaf in ("counts", "fitted", "majority", "mean")
+        if learned and (self.accounting != "joint" or not can_learn):
             return False
         if self.event("scale" if self.leaf != "mean" else "classes"):
             return False
@@ -451,6 +477,8 @@ class Guarantee:
 
     def _consistent_events(self, trees: int) -> bool:
         """Whether no count of a forest or search is too small, nor a range."""
+        if self.leaf == "fitted":
+            return self.accounting == "joint" and all(e.count >= 1 for e in self.events)
         if self._queries.count < trees * queries_of(self.method, self.max_depth):
             return False
         if self._choices is not None and not self._consistent_choices(trees, self._choices):
@@ -538,6 +566,8 @@ class Guarantee:
         if self.method != "composed":
             plural = "s" if self.n_estimators > 1 else ""
             trees = f"{self.n_estimators} tree{plural} of {self.max_depth} levels, {self.method}"
+            if self.fits_leaves:
+                trees = f"a tree for each column and each pair of up to {self.n_estimators} columns"
             lines.append(f"  structure   {trees}; leaves: {self.leaf}")
         lines += [
             *(f"  priced      {in_words(event)}" for event in self.events),

@@ -131,7 +131,7 @@ def learn(rows: Rows, task: Task, guarantee: Guarantee, bits: Bits) -> tuple[Row
     whether it is kept, depends on that row and on released values alone, so one record remains one
     record.
     """
-    learner, guided = Learner(rows, guarantee, bits), guarantee.guided_levels > 0
+    learner, cutting = Learner(rows, guarantee, bits), guarantee.cuts_numbers
     kinds, labels = {name: as_given(task.domain[name]) for name in task.domain}, task.labels
     for j, (name, kind) in enumerate(kinds.items()):
         if isinstance(kind, Open):
@@ -141,7 +141,7 @@ def learn(rows: Rows, task: Task, guarantee: Guarantee, bits: Bits) -> tuple[Row
     if isinstance(task.target, OpenClasses):
         target, change = learner.classes(task.target)
     for j, (name, kind) in enumerate(kinds.items()):
-        if isinstance(kind, Numeric) and kind.is_to_cut(guided):
+        if isinstance(kind, Numeric) and kind.is_to_cut(cutting):
             kinds[name] = learner.cuts(j, name, kind)
     if isinstance(task.target, OpenNumbers):
         target = change = learner.scale(task.target)

@@ -29,6 +29,7 @@ from lumberjack.accounting.checks import (
     check_share,
 )
 from lumberjack.events import (
+    FIT_USES,
     MEDIAN_RANGE,
     QUANTILE_RANGE,
     calibration_counts,
@@ -60,6 +61,10 @@ _SOME_COLUMNS = (10, 10)  # numbers and categories, where nothing is said about 
 # Shares of mu^2, where there is something to learn; docs/columns.md as well.
 _CUT_SHARE, _CATEGORY_SHARE, _CLASS_SHARE, _SCALE_SHARE = 0.05, 0.05, 0.01, 0.05
 _PLACE_PART = 0.2  # of a target's scale: a quantile near the end is harder to find than the median
+# Of what is left for fitted leaves: cell sizes, the fit of columns, and the fit with pairs; steps of both.
+_FIT_SHARES = {"sizes": 0.05, "columns": 0.2, "pairs": 0.75}
+_FIT_STEPS = {"sizes": 1, "columns": 40, "pairs": 60}
+_FINEST, _MOST_NOISE = 2**10, 2.0**14  # grid of residuals: fine, but its noise must be quick to draw
 _CHOICE_PART = 6 / 13  # choices in a guided structure's budget: 30 % of all; pruning: 35 %
 _COUNT_SHARE = 0.25  # counts' part of a mean's budget: its error comes mostly from the sums
 _LEAST = 1e-50  # smallest epsilon, and smallest share, whose squares floats still hold
@@ -95,8 +100,9 @@ def plan(
         How splits are made; None: guided, or random with the paper's accounting.
     accounting : {"joint", "paper"}
         The proved joint bound, or the paper's Theorem 1 with basic composition.
-    leaf : {"counts", "majority", "exponential", "mean"}
-        What a leaf releases; "exponential" only with the paper's accounting, "mean" for regression.
+    leaf : {"counts", "fitted", "majority", "exponential", "mean"}
+        What a leaf releases; "fitted": weights of columns and pairs, fitted together; "exponential" only with the
+        paper's accounting, "mean" for regression.
     structure_share : float or None
         Share of the budget for the structure, split choice and pruning together; None: 0.65 (guided),
         0.5 (random) or 0.75 (paper).
@@ -147,37 +153,29 @@ def plan(
             'splits="guided" needs accounting="joint": the paper prices random splits only; '
             'use splits="random"'
         )
-    if structure_share is None:
-        structure_share = 0.75 if accounting == "paper" else 0.65 if splits == "guided" else 0.5
-    if check_share("structure_share", structure_share) < _LEAST:
-        raise ValueError(f"structure_share must be at least {_LEAST:g}, got {structure_share:g}")
+    structure_share = _check_structure(accounting, splits, leaf, structure_share, threshold)
     numbers, categories = _check_columns(columns, accounting)
     target = accounting == "joint" if target is None else target
     if accounting == "paper" and (numbers or categories or target):
         raise ValueError('what is learned about columns or target needs accounting="joint"')
     bound = _check_sum_bound(sum_bound, leaf)
-    m, levels = k * queries_per_tree(h), 0
-    templates = _leaf_templates(leaf, k, bound)
+    m, templates = k * queries_per_tree(h), _leaf_templates(leaf, k, bound)
     if leaf == "exponential" and accounting == "joint":
         raise ValueError('leaf="exponential" needs accounting="paper"; use leaf="majority"')
     events: tuple[Event, ...]
     if accounting == "joint":
-        levels = min(GUIDED_LEVELS, h) if splits == "guided" else 0
-        learned = _learned_parts(numbers, categories, target, leaf)
+        parts = _learned_parts(numbers, categories, target, leaf)
         # What is learned comes first; the rest is divided as if there were nothing else.
-        rest = 1 - math.fsum(share for _, share in learned)
-        leaf_share = rest * (1 - structure_share)
-        choice_share = rest * structure_share * _CHOICE_PART if levels else 0.0
-        parts: list[Part] = [
-            *learned,
-            ((ThresholdQueries(m, 1.0, 0.0, 0.0),), rest - choice_share - leaf_share),
-        ]
-        if levels:
-            templates = (*templates, *(calibration_of(templates) if calibration_counts(leaf) else ()))
-            parts.append(((Choices(k * levels, 1.0, score_range(leaf)),), choice_share))
-        parts.append((templates, leaf_share))
+        rest = 1 - math.fsum(share for _, share in parts)
+        if structure_share is None:
+            parts += _fit_parts(rest)
+        else:
+            levels = min(GUIDED_LEVELS, h) if splits == "guided" else 0
+            choices = Choices(k * levels, 1.0, score_range(leaf)) if levels else None
+            calibrated = calibration_counts(leaf) > 0
+            parts += _forest_parts(m, choices, templates, calibrated, structure_share, rest)
         with _within_floats():
-            events = calibrate(epsilon, delta, parts, r)
+            events = tuple(map(_on_grid, calibrate(epsilon, delta, parts, r)))
     else:
         if r != 1:
             raise ValueError(
@@ -195,7 +193,7 @@ def plan(
         unit=unit,
         rows_per_person=r,
         accounting=accounting,
-        method="sparse",
+        method="none" if leaf == "fitted" else "sparse",
         n_estimators=k,
         max_depth=h,
         leaf=leaf,
@@ -209,6 +207,57 @@ def plan(
     for weakness in guarantee.weaknesses:
         warn(weakness)
     return guarantee
+
+
+def _check_structure(
+    accounting: Accounting, splits: Splits, leaf: Leaf, share: float | None, threshold: float | None
+) -> float | None:
+    """Share of the structure; None for fitted leaves, whose trees follow from what is learned."""
+    if leaf == "fitted":
+        if accounting == "paper":
+            raise ValueError('leaf="fitted" needs accounting="joint": the paper does not price it')
+        if share is not None or threshold is not None:
+            name = "threshold" if share is None else "structure_share"
+            raise ValueError(f'{name} is for trees that are pruned; leave it out for leaf="fitted"')
+        return None
+    if share is None:
+        return 0.75 if accounting == "paper" else 0.65 if splits == "guided" else 0.5
+    if check_share("structure_share", share) < _LEAST:
+        raise ValueError(f"structure_share must be at least {_LEAST:g}, got {share:g}")
+    return share
+
+
+def _forest_parts(
+    m: int,
+    choices: Choices | None,
+    templates: tuple[NoisySums, ...],
+    calibrated: bool,
+    share: float,
+    rest: float,
+) -> list[Part]:
+    """Pruning, choices of splits, leaves and calibration, and the share of each in what is left."""
+    leaves = rest * (1 - share)
+    chosen = rest * share * _CHOICE_PART if choices else 0.0
+    parts: list[Part] = [((ThresholdQueries(m, 1.0, 0.0, 0.0),), rest - chosen - leaves)]
+    if choices:
+        again = calibration_of(templates) if calibrated else ()
+        templates = (*templates, *again)
+        parts.append(((choices,), chosen))
+    return [*parts, (templates, leaves)]
+
+
+def _fit_parts(rest: float) -> list[Part]:
+    """What a fit of all leaves releases, and the share of each in what is left."""
+    return [((NoisySums(_FIT_STEPS[use], 1.0, use=use),), rest * _FIT_SHARES[use]) for use in FIT_USES]
+
+
+def _on_grid(event: Event) -> Event:
+    """Residuals on the finest grid whose noise is quick to draw; the price stays the same."""
+    if not isinstance(event, NoisySums) or event.use not in FIT_USES[1:]:
+        return event
+    finest = math.floor(math.log2(max(_MOST_NOISE / event.noise, 1.0)))
+    reach = min(_FINEST, 2 ** max(finest, 0))
+    return replace(event, noise=event.noise * reach, reach=reach)
 
 
 def _check_columns(columns: tuple[int, int] | None, accounting: Accounting) -> tuple[int, int]:

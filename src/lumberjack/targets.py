@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, softmax
 
 from lumberjack.anatomy import Values
 from lumberjack.growing import Growing
@@ -26,6 +27,7 @@ from lumberjack.noise import (
     Words,
     mix_keys,
 )
+from lumberjack.residuals import Odds, Softmax
 from lumberjack.tree import Forest
 from lumberjack.voting import (
     CURVE_BOUNDS,
@@ -82,6 +84,16 @@ class Classes:
     learned: bool = False
 
     @property
+    def is_fitted(self) -> bool:
+        """Whether leaves hold an expected size and weights that were fitted together."""
+        return self.leaf == "fitted"
+
+    def loss(self, reach: int) -> Odds | Softmax:
+        """The residuals that fitted leaves add up, as whole numbers of at most ``reach``."""
+        n = len(self.labels)
+        return Odds(reach) if n <= 2 else Softmax(reach, n)
+
+    @property
     def score(self) -> Gini:
         """How splits are scored."""
         return Gini(len(self.labels))
@@ -110,6 +122,8 @@ class Classes:
 
     def say(self, forest: Forest, guarantee: Guarantee) -> list[Floats]:
         """What each leaf says about the classes; prediction adds this up over trees."""
+        if self.is_fitted:
+            return [values[:, 1:] for values in forest.values]
         if self.leaf != "counts":
             return list(forest.values)
         noise = guarantee.leaf_noise or 0.0
@@ -130,12 +144,12 @@ class Classes:
     @property
     def n_values(self) -> int:
         """How many values a leaf has."""
-        return len(self.labels)
+        return 1 + self.loss(1).n_outputs if self.is_fitted else len(self.labels)
 
     @property
     def holds(self) -> Values:
         """What kind of values a leaf holds."""
-        return "counts" if self.has_sizes else "labels"
+        return "weights" if self.is_fitted else "counts" if self.has_sizes else "labels"
 
     def noise(self, guarantee: Guarantee) -> tuple[float, float]:
         """Noise of a leaf's counts, and of its sums."""
@@ -143,10 +157,15 @@ class Classes:
 
     def sizes(self, values: Floats) -> Floats:
         """Released size of each leaf, at least 1 (all 1 for labels), shape (n_leaves,)."""
+        if self.is_fitted:
+            return values[:, 0]
         return np.maximum(values.sum(axis=1), 1.0) if self.has_sizes else np.ones(len(values))
 
     def show(self, values: Floats) -> str:
         """What one leaf holds, for people."""
+        if self.is_fitted:
+            weights = ", ".join(f"{w:+.2f}" for w in values[1:].tolist())
+            return f"{weights} for about {values[0]:.0f} rows"
         if not self.has_sizes:
             return str(self.labels.tolist()[int(values.argmax())])
         each = zip(self.labels.tolist(), values.tolist(), strict=True)
@@ -167,9 +186,18 @@ class Classes:
 
         Probabilities, or votes where leaves hold labels.
         """
+        if self.is_fitted:
+            return self._read_scores(pooled)
         if self.has_sizes:
             return read_odds(pooled / len(forest.trees), curves)
         return np.asarray(pooled + self.ties(forest))
+
+    def _read_scores(self, scores: Floats) -> Floats:
+        """Class probabilities from scores: log odds, or log chances up to a constant."""
+        if len(self.labels) > 2:
+            return np.asarray(softmax(scores, axis=1))
+        chances = np.column_stack([expit(-scores[:, 0]), expit(scores[:, 0])])
+        return chances if len(self.labels) == 2 else np.ones((len(scores), 1))
 
     def ties(self, forest: Forest) -> Floats:
         """Votes that settle ties in favour of rare classes, as leaf majorities favour frequent ones."""

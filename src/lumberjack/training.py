@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lumberjack.descent import fit_forest
 from lumberjack.domain import Domain
 from lumberjack.engines.base import Block, Rows, Size, Tally
 from lumberjack.engines.growth import Table, Work, grow, place
@@ -133,9 +134,13 @@ def train(
     All that is returned is priced by ``guarantee``: what ``learning.learn`` states; then, for each tree,
     what ``prune`` and ``target.release`` state; then a
     histogram in which a record is in one cell, with half the noise of a leaf, which costs as much as the
-    leaves of four more trees (``guarantee.calibration_counts``).
+    leaves of four more trees (``guarantee.calibration_counts``). Fitted leaves instead: what
+    ``descent.fit_forest`` states.
     """
     rows, domain, target = learn(rows, task, guarantee, bits)
+    if guarantee.fits_leaves:
+        forest = fit_forest(rows, domain, target, guarantee, bits, n_threads, advance)
+        return Trained(domain, target, forest, target.uncalibrated)
     features = Features.of(domain, task.weights)
     forest = _grow_forest(rows, features, target, guarantee, bits, n_threads, advance)
     if not (guarantee.guided_levels and target.has_sizes):

@@ -34,7 +34,7 @@ __all__ = [
 MOST_EVENTS = 1000  # in one list: no claim may keep an auditor busy
 QueryUse = Literal["structure", "categories", "classes"]
 ChoiceUse = Literal["splits", "cuts", "scale", "leaves"]
-SumUse = Literal["leaves", "calibration", "prefixes"]
+SumUse = Literal["leaves", "calibration", "prefixes", "sizes", "columns", "pairs"]
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,10 @@ class NoisySums:
         Standard deviation.
     reach : int
         The most by which one record moves a sum: 1 for counts.
-    use : {"leaves", "calibration", "prefixes"}
-        Whose sums: leaves, the histogram that calibrates a forest, or heavy prefixes.
+    use : {"leaves", "calibration", "prefixes", "sizes", "columns", "pairs"}
+        Whose sums: leaves, the histogram that calibrates a forest, or heavy prefixes; for fitted leaves,
+        the rows of each cell of all columns, and the steps of the two stages of the fit. There, ``noise``
+        is that of a sum if it were the only one: sums of several trees share it (``fitting.shares``).
 
     Examples
     --------

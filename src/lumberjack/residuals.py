@@ -1,0 +1,247 @@
+"""Residuals of rows and their sums over leaves: what each step of a fit adds up.
+
+In: leaf numbers of rows, weights in fixed point, encoded targets. Out: integers, which add up over blocks of rows.
+From weights to sums everything is integer arithmetic and tables, so the result is the same for any order
+and number of blocks and threads.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lumberjack.fitting import SCALE
+from lumberjack.kernels import kernel
+from lumberjack.tree import Forest, Tree
+
+__all__ = ["Grove", "LeafCounts", "Loss", "Odds", "Residuals", "Softmax"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Leaves = NDArray[np.unsignedinteger[Any]]
+
+_BATCH = 2048  # rows whose scores and residuals stay in the cache
+_CELL = 2**9  # weights in one cell of a table of scores
+_CELLS = 2**11  # cells on each side of 0: scores from -16 to 16
+_MOST = 2**22  # of exp(score) in a table of Softmax, for a score of 0
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class Grove:
+    """Trees whose leaves are numbered through.
+
+    Attributes
+    ----------
+    trees : tuple of Tree
+    categorical : ndarray of bool, shape (n_features,)
+    key : int
+        Names the trees, so that a block of rows may keep its leaf numbers.
+    """
+
+    trees: tuple[Tree, ...]
+    categorical: NDArray[np.bool_]
+    key: int = field(default_factory=partial(next, _numbers))
+
+    @property
+    def starts(self) -> Integers:
+        """Number of the first leaf of each tree, and last the number of all leaves."""
+        return np.cumsum([0, *(tree.n_leaves for tree in self.trees)])
+
+    def leaves(self, codes: Any, n_threads: int) -> Leaves:
+        """Leaf of each row in each tree, shape (n_rows, n_trees)."""
+        starts = self.starts
+        kind = np.uint16 if starts[-1] < 2**16 else np.uint32
+        forest = Forest(self.trees, (), self.categorical)
+        return forest.number(codes, starts[:-1], np.dtype(kind), n_threads)
+
+
+class Loss(Protocol):
+    """What a row's residual is."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Weights of a leaf."""
+
+    @property
+    def curvature(self) -> float:
+        """Second derivative of one row's loss, about."""
+
+    def add_up(self, leaf: Leaves, weights: Integers, target: NDArray[np.int32], out: Integers) -> None:
+        """Add the residuals of rows to their leaves."""
+
+
+@dataclass(frozen=True)
+class Odds:
+    """Two classes: the score is the log odds of the second.
+
+    With odds e^z, a row of the first class has the residual min(e^z, 1), one of the second -min(e^-z, 1), times
+    ``reach`` and rounded. Its mean is 0 exactly if z is the log odds. Among such residuals in [-1, 1] this is the
+    one whose mean reacts most to z, whatever z is: the residual p - y of logistic regression, divided by
+    max(p, 1 - p).
+
+    Formal guarantees
+    -----------------
+    A row changes one sum in each tree, by at most ``reach``.
+    """
+
+    reach: int
+    n_outputs = 1
+    curvature = 0.3
+
+    def add_up(self, leaf: Leaves, weights: Integers, target: NDArray[np.int32], out: Integers) -> None:
+        """See ``Loss``."""
+        _add_odds(leaf, weights[:, 0], target, _odds_table(self.reach), out)
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """Several classes: scores are log chances up to a constant.
+
+    The residuals of a row are chance minus truth for each class, scaled down to a norm of at most 1, times ``reach``
+    and rounded towards 0.
+
+    Formal guarantees
+    -----------------
+    A row changes one vector of sums in each tree, by at most ``reach`` in Euclidean norm.
+    """
+
+    reach: int
+    n_outputs: int
+    curvature = 0.15
+
+    def add_up(self, leaf: Leaves, weights: Integers, target: NDArray[np.int32], out: Integers) -> None:
+        """See ``Loss``."""
+        _add_softmax(leaf, weights, target, _exp_table(), self.reach, out)
+
+
+@cache
+def _odds_table(reach: int) -> Integers:
+    """Residual of a row by its score and class, shape (2 * _CELLS + 1, 2)."""
+    score = np.arange(-_CELLS, _CELLS + 1) * (_CELL / SCALE)
+    first, second = np.minimum(np.exp(score), 1.0), -np.minimum(np.exp(-score), 1.0)
+    return np.rint(np.column_stack([first, second]) * reach).astype(np.int64)
+
+
+@cache
+def _exp_table() -> Integers:
+    """exp of scores from -32 to 0, in steps of _CELL weights, times _MOST."""
+    return np.rint(np.exp(-np.arange(2 * 2 * _CELLS) * (_CELL / SCALE)) * _MOST).astype(np.int64)
+
+
+class Residuals(NamedTuple):
+    """A counting object: sums of residuals over the leaves of all trees.
+
+    Attributes
+    ----------
+    grove : Grove
+    weights : ndarray of int64, shape (n_leaves, n_outputs)
+        Of all leaves, in units of 1/SCALE.
+    loss : Loss
+    n_threads : int
+    """
+
+    grove: Grove
+    weights: Integers
+    loss: Any
+    n_threads: int = 1
+
+    def __call__(self, block: Any) -> list[Integers]:
+        """One array, shape (n_leaves, n_outputs)."""
+        leaf = block.leaves(self.grove, self.n_threads)
+
+        def some(rows: slice) -> Integers:
+            out = np.zeros(self.weights.shape, dtype=np.int64)
+            self.loss.add_up(leaf[rows], self.weights, block.target[rows], out)
+            return out
+
+        return [_in_threads(some, len(leaf), self.n_threads)]
+
+
+class LeafCounts(NamedTuple):
+    """A counting object: rows of each leaf of all trees.
+
+    Attributes
+    ----------
+    grove : Grove
+    n_threads : int
+    """
+
+    grove: Grove
+    n_threads: int = 1
+
+    def __call__(self, block: Any) -> list[Integers]:
+        """One array, shape (n_leaves,)."""
+        leaf, size = block.leaves(self.grove, self.n_threads), int(self.grove.starts[-1])
+        counts = [np.bincount(column, minlength=size) for column in leaf.T]
+        return [np.sum([np.zeros(size, dtype=np.int64), *counts], axis=0)]
+
+
+def _in_threads(some: Callable[[slice], Integers], n_rows: int, n_threads: int) -> Integers:
+    """Sum of what some rows give, over equal parts of all rows."""
+    ends = [n_rows * i // n_threads for i in range(n_threads + 1)]
+    parts = [slice(a, b) for a, b in itertools.pairwise(ends)]
+    if n_threads == 1:
+        return some(parts[0])
+    with ThreadPoolExecutor(n_threads) as threads:
+        found: Sequence[Integers] = list(threads.map(some, parts))
+    return np.asarray(np.sum(found, axis=0))
+
+
+@kernel
+def _add_odds(
+    leaf: Leaves, weight: Integers, target: NDArray[np.int32], table: Integers, out: Integers
+) -> None:
+    n, width = leaf.shape
+    residual = np.empty(_BATCH, dtype=np.int64)
+    for start in range(0, n, _BATCH):
+        size = min(_BATCH, n - start)
+        for i in range(size):
+            score = np.int64(0)
+            for v in range(width):
+                score += weight[leaf[start + i, v]]
+            cell = (score + _CELL // 2) // _CELL
+            residual[i] = table[min(max(cell, -_CELLS), _CELLS) + _CELLS, target[start + i]]
+        for i in range(size):
+            for v in range(width):
+                out[leaf[start + i, v], 0] += residual[i]
+
+
+@kernel
+def _add_softmax(
+    leaf: Leaves,
+    weight: Integers,
+    target: NDArray[np.int32],
+    table: Integers,
+    reach: int,
+    out: Integers,
+) -> None:
+    n, width = leaf.shape
+    n_outputs = weight.shape[1]
+    score, share = np.empty(n_outputs, dtype=np.int64), np.empty(n_outputs)
+    for i in range(n):
+        score[:] = 0
+        for v in range(width):
+            for k in range(n_outputs):
+                score[k] += weight[leaf[i, v], k]
+        most, total = score.max(), 0.0
+        for k in range(n_outputs):
+            cell = (most - score[k]) // _CELL
+            share[k] = table[cell] if cell < len(table) else 0
+            total += share[k]
+        norm = 0.0
+        for k in range(n_outputs):
+            share[k] = share[k] / total - (1.0 if k == target[i] else 0.0)
+            norm += share[k] * share[k]
+        # Rounded towards 0, and a little below reach, so that the norm cannot exceed it.
+        scale = (reach - 0.01) / max(np.sqrt(norm), 1.0)
+        for k in range(n_outputs):
+            share[k] = np.trunc(share[k] * scale)
+        for v in range(width):
+            for k in range(n_outputs):
+                out[leaf[i, v], k] += np.int64(share[k])
