@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-Values = Literal["counts", "labels", "sums"]
+Values = Literal["counts", "labels", "sums", "weights"]
 NOTHING = "This model learned nothing: every tree is a single leaf, so all rows get the same prediction."
 _CLEAR = 2.0  # a size counts as above 0 from this many standard deviations of noise on
 

@@ -18,6 +18,7 @@ from lumberjack.accounting.checks import check_real
 from lumberjack.anatomy import NOTHING
 from lumberjack.domain import Domain, complete, names_of, read_off
 from lumberjack.engines.local import LocalRows
+from lumberjack.events import FITTED
 from lumberjack.files import open_to_write
 from lumberjack.guarantee import (
     DOMAIN_INFERRED,
@@ -79,6 +80,11 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             raise TypeError(f"domain must be a Domain, a dict or None, got {type(self.domain).__name__}")
         domain = None if self.domain is None else as_domain(self.domain)
         check_feature_weights(self.feature_weights)
+        if self.feature_weights is not None and self._leaf_kind() in FITTED:
+            raise ValueError(
+                "feature_weights are chances of columns in random splits, and fitted leaves have none: "
+                "leave them out, or use pruned trees"
+            )
         if self.n_jobs is not None:
             check_real("n_jobs", self.n_jobs)
             effective_n_jobs(self.n_jobs)

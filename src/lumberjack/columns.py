@@ -36,6 +36,8 @@ __all__ = [
     "choose_cut",
     "choose_cuts",
     "choose_place",
+    "coarse_places",
+    "coarse_value",
     "frequent_values",
     "name_key",
 ]
@@ -98,7 +100,7 @@ class Frequencies:
         if self.distance_from is None:
             return [counted]
         far = np.abs(values_at(counted.codes) - self.distance_from)
-        distances = places_of(np.minimum(far, _LARGEST))
+        distances = coarse_places(np.minimum(far, _LARGEST))
         order = np.argsort(distances, kind="stable")
         none = CodeCounts(counted.codes[:0], counted.counts[:0])
         return [none + CodeCounts(distances[order], counted.counts[order])]
@@ -142,7 +144,26 @@ MEDIAN = Quantile(1, 1)
 NINETIETH = Quantile(9, 1)
 _LARGEST = float(np.finfo(np.float32).max)
 _lowest, _zero, _highest = places_of(np.array([-_LARGEST, 0.0, _LARGEST])).tolist()
-FINITE, DISTANCES = (_lowest, _highest), (_zero, _highest)  # grids of targets, and of distances
+FINITE = (_lowest, _highest)  # the grid of targets
+_COARSE = 20  # bits of a place that a scale does without: eight places from one power of two to the next
+DISTANCES = (_zero >> _COARSE, _highest >> _COARSE)  # the grid of distances
+
+
+def coarse_places(distances: NDArray[np.float64]) -> NDArray[np.uint32]:
+    """Places of distances on a coarse grid: among many places a high quantile is easily missed.
+
+    Formal guarantees
+    -----------------
+    A function of each distance alone.
+    """
+    return places_of(distances) >> np.uint32(_COARSE)
+
+
+def coarse_value(place: int) -> float:
+    """The smallest number above those at a coarse place; 0 for the lowest."""
+    if place == DISTANCES[0]:
+        return 0.0
+    return min(float(values_at(np.uint32((place + 1) << _COARSE))), _LARGEST)
 
 
 def name_key(name: Category | None) -> np.uint64:

@@ -1,12 +1,13 @@
 """The training algorithm of fitted leaves: noisy sums over rows, and steps along them.
 
-In: rows in codes of learned columns, and a guarantee with its noise. Out: a forest of one tree for each column
-and each chosen pair of columns, whose leaf weights add up. Private sums exist in this module until noise is added
-to them:
+In: rows in codes of learned columns, and a guarantee with its noise. Out: a forest of one tree for
+each column and each chosen pair of columns, whose leaf weights add up. Private sums exist in this
+module until noise is added to them:
 
 1. the rows of each cell of all columns are counted once;
 2. the weights of columns are fitted alone, to find the columns that matter;
-3. pairs of those columns join, as many as the budget and the number of rows can carry, and all weights are fitted.
+3. pairs of those columns join, as many as the budget and the number of rows can carry, and all weights
+are fitted.
 
 ``fitting`` turns noisy sums into weights; ``residuals`` makes the sums.
 """
@@ -19,14 +20,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lumberjack.accounting import NoisySums
+from lumberjack.accounting import Choices, NoisySums
+from lumberjack.columns import NINETIETH, choose_place, coarse_places, coarse_value
 from lumberjack.domain import Domain
 from lumberjack.engines.base import Rows
 from lumberjack.fitting import SCALE, Fit, Noise, Prior, as_integers, shares
 from lumberjack.guarantee import Guarantee
 from lumberjack.kinds import Categorical, Known, expand
 from lumberjack.noise import Bits, RoundedGaussian, mix_keys
-from lumberjack.residuals import Grove, Residuals
+from lumberjack.residuals import FARTHEST, Distances, Grove, Residuals
 from lumberjack.targets import Target
 from lumberjack.terms import (
     Column,
@@ -45,6 +47,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _SIZES = np.uint64(0x512E5)  # keys of the noise of cell sizes, and of the steps of each stage
+_CLIPS = np.uint64(0xC11B5)
 _STAGES = {"columns": np.uint64(0x57A6E1), "pairs": np.uint64(0x57A6E2)}
 _PER_PAIR = 25.0  # mu times rows that a pair needs
 _FEWEST = 10.0  # no table is taken to have fewer rows
@@ -88,11 +91,12 @@ def fit_forest(
 
     Formal guarantees
     -----------------
-    Three noisy sums of ``guarantee`` price all that is released. "sizes": a row is in one cell of each of d
-    columns, whose noise has d times the variance of the event's. "columns" and "pairs": in each step, whose
-    number is fixed, a row changes in each tree one sum, or one vector of sums, by at most ``reach``
-    (``Loss``), and tree v has noise of variance noise^2 / a_v with shares a_v that add up to at most 1
-    (``fitting.shares``). So a step costs at most (reach / noise)^2, whatever the weights and the trees
+    Three noisy sums of ``guarantee`` price all that is released. "sizes": a row is in one cell of each
+    of d columns, whose noise has d times the variance of the event's. "columns" and "pairs": in each
+    step, whose number is fixed, a row changes in each tree one sum, or one vector of sums, by at most
+    ``reach`` (``Loss``), and tree v has noise of variance noise^2 / a_v with shares a_v that add up to
+    at most 1 (``fitting.shares``). For numbers, "clips" prices a choice before each stage
+    (``choose_place``). So a step costs at most (reach / noise)^2, whatever the weights and the trees
     are; both are functions of what was released before.
     """
     columns, total = _columns(rows, domain, guarantee, bits)
@@ -122,9 +126,7 @@ def _categorical(domain: Domain) -> NDArray[np.bool_]:
     return np.array([isinstance(kind, Categorical) for kind in domain.known])
 
 
-def _columns(
-    rows: Rows, domain: Domain, guarantee: Guarantee, bits: Bits
-) -> tuple[list[Column], float]:
+def _columns(rows: Rows, domain: Domain, guarantee: Guarantee, bits: Bits) -> tuple[list[Column], float]:
     """All columns with the expected sizes of their cells, and the expected number of rows."""
     counts = rows.total(CellCounts(tuple(domain.known)))
     noise = _event(guarantee, "sizes").noise * math.sqrt(len(counts))
@@ -173,22 +175,63 @@ class _Stage(NamedTuple):
     def fit(self, terms: Sequence[Term], use: str, start: Sequence[Floats]) -> list[Floats]:
         """Weights of all terms, after the steps of one event."""
         event = _event(self.guarantee, use)
-        loss = self.target.loss(event.reach)
         grove = Grove(tuple(term.tree for term in terms), _categorical(self.domain))
-        ends, of_term = grove.starts, shares(terms)
-        deviations = [event.noise / math.sqrt(share) for share in of_term]
-        gaussians = {deviation: RoundedGaussian(deviation) for deviation in set(deviations)}
+        loss = self.target.loss(event.reach, self._clip(grove, start, use) if self.target.clips else 0)
+        size, scale = (int(grove.starts[-1]), loss.n_outputs), loss.unit
+        noise = _StepNoise.of(event.noise, shares(terms), grove.starts, loss.n_outputs, _STAGES[use])
         prior = Prior(loss.curvature, loss.n_outputs)
-        fit = Fit(terms, prior, Noise(event.noise / event.reach, event.count), start)
+        deviation = Noise(event.noise / event.reach, event.count)
+        fit = Fit(terms, prior, deviation, [w / scale for w in start])
         for step in range(event.count):
-            weights = as_integers(np.concatenate(fit.weights))
+            weights = as_integers(np.concatenate(fit.weights) * scale)
             (sums,) = self.rows.total(Residuals(grove, weights, loss, self.n_threads))
-            noisy = []
-            for v, deviation in enumerate(deviations):
-                exact = sums[ends[v] : ends[v + 1]]
-                keys = mix_keys(mix_keys(np.array([_STAGES[use]]), np.uint64(step)), np.uint64(v))
-                drawn = gaussians[deviation].draw(exact.size, self.bits, _keys(keys, exact.size))
-                noisy.append((exact + drawn.reshape(exact.shape)) / event.reach)
-            fit.take(noisy)
+            noisy = (sums + noise.draw(step, self.bits).reshape(size)) / event.reach
+            fit.take(np.split(noisy, grove.starts[1:-1]))
             self.advance()
-        return fit.average()
+        return [w * scale for w in fit.average()]
+
+    def _clip(self, grove: Grove, start: Sequence[Floats], use: str) -> int:
+        """A 90 % quantile of the distances of scores from targets.
+
+        Formal guarantees
+        -----------------
+        That of ``choose_place``: a choice of range 1.8, one for each stage.
+        """
+        (event,) = self.guarantee.events_for("clips")
+        assert isinstance(event, Choices)
+        weights = np.zeros((int(grove.starts[-1]), 1), dtype=np.int64)
+        known = np.concatenate([as_integers(w) for w in start]) if start else weights[:0]
+        weights[: len(known)] = known
+        (found,) = self.rows.total(Distances(grove, weights, self.n_threads))
+        key = mix_keys(np.array([_CLIPS]), _STAGES[use])[0]
+        grid = coarse_places(np.array([1.0, FARTHEST])).tolist()
+        place = choose_place(found, (grid[0], grid[1]), NINETIETH, event.exponent, self.bits, key)
+        return math.ceil(coarse_value(place))
+
+
+class _StepNoise(NamedTuple):
+    """Noise of all sums of a step: few distributions, each for the leaves of several trees."""
+
+    drawn: tuple[tuple[RoundedGaussian, Integers], ...]  # and the places of its sums
+    keys: Any  # of each sum
+
+    @classmethod
+    def of(
+        cls, noise: float, of_term: Floats, starts: Integers, n_outputs: int, key: np.uint64
+    ) -> "_StepNoise":
+        """Noise for sums of shape (n_leaves, n_outputs), in which each term has its share."""
+        n = int(starts[-1]) * n_outputs
+        term = np.repeat(np.arange(len(of_term)), np.diff(starts) * n_outputs)
+        drawn = []
+        for share in sorted(set(of_term.tolist())):
+            places = np.flatnonzero(of_term[term] == share)
+            drawn.append((RoundedGaussian(noise / math.sqrt(share)), places))
+        return cls(tuple(drawn), _keys(np.array([key]), n))
+
+    def draw(self, step: int, bits: Bits) -> Integers:
+        """Noise of one step, shape (n_sums,)."""
+        out = np.empty(len(self.keys), dtype=np.int64)
+        keys = mix_keys(self.keys, np.uint64(step))
+        for gaussian, places in self.drawn:
+            out[places] = gaussian.draw(len(places), bits, keys[places])
+        return out

@@ -20,6 +20,7 @@ from lumberjack.accounting import (
 from lumberjack.quoting import quote
 
 __all__ = [
+    "FITTED",
     "FIT_USES",
     "MEDIAN_RANGE",
     "QUANTILE_RANGE",
@@ -42,6 +43,7 @@ __all__ = [
 # docs/guarantee.md, "Learned columns".
 MEDIAN_RANGE, QUANTILE_RANGE = 1.0, 1.8
 
+FITTED = ("fitted", "fitted-mean")  # leaves whose weights are fitted together
 FIT_USES: tuple[SumUse, ...] = ("sizes", "columns", "pairs")  # of fitted leaves
 
 Kind = tuple[type, str]  # class of an event, and its use
@@ -59,6 +61,7 @@ _WORDS: dict[Kind, str] = {
     (NoisySums, "leaves"): "leaves",
     (NoisySums, "calibration"): "calibration",
     (NoisySums, "prefixes"): "prefixes",
+    (Choices, "clips"): "clips of residuals",
     (NoisySums, "sizes"): "rows of all cells of columns",
     (NoisySums, "columns"): "steps of the fit of columns",
     (NoisySums, "pairs"): "steps of the fit of columns and pairs",
@@ -72,8 +75,9 @@ def kind_of(event: Event) -> Kind:
 
 def kinds_of(leaf: str, guided: bool, learned: Sequence[Kind] = ()) -> tuple[Kind, ...]:
     """Kinds of the events of a forest or a search, in their order: see ``Guarantee.events``."""
-    if leaf == "fitted":
-        return *learned, *((NoisySums, use) for use in FIT_USES)
+    if leaf in FITTED:
+        clips: tuple[Kind, ...] = ((Choices, "clips"),) * (leaf != "fitted")
+        return *learned, *clips, *((NoisySums, use) for use in FIT_USES)
     once: tuple[Kind, ...] = ((NoisySums, "leaves"),)
     once = {
         "exponential": ((Choices, "leaves"),),

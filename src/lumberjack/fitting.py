@@ -1,21 +1,23 @@
 """Leaf weights fitted together, by steps along noisy gradients.
 
 In: noisy sums of residuals over the leaves of each tree, and how large their noise is. Out: weights. No
-data comes here, and all of this is post-processing: whatever is done with what was released costs nothing.
+data comes here, and all of this is post-processing: whatever is done with what was released costs
+nothing.
 
 A row's score is the sum of the weights of its leaves. In each step every leaf releases the noisy sum of
-its rows' residuals, the gradient of a loss. With H a leaf's curvature (a public constant times its expected
-size), w its weight and g the sum, b = Hw - g is what a Newton step solves for: b = Hw* + noise, if the other
-trees are right. Before anything is known, w* is N(0, tau^2 K), K from ``Term.alike``, so the posterior mean is
+its rows' residuals, the gradient of a loss. With H a leaf's curvature (a public constant times its
+expected size), w its weight and g the sum, b = Hw - g is what a Newton step solves for: b = Hw* +
+noise, if the other trees are right. Before anything is known, w* is N(0, tau^2 K), K from
+``Term.alike``, so the posterior mean is
 
     P b,    P = tau^2 K H (H tau^2 K H + R)^-1,    R = H + variance of the noise,
 
 and a step moves the weights towards it: w += eta (P (Hw - m) - w), m being the momentum of g. tau and K
-maximise what the mean of b says about them, as its distribution N(0, H tau^2 K H + R) is known (empirical
-Bayes). Weights are averaged over the later steps.
+maximise what the mean of b says about them, as its distribution N(0, H tau^2 K H + R) is known
+(empirical Bayes). Weights are averaged over the later steps.
 
-References: global refinement of forests, Ren et al. (CVPR 2015); Newton boosting with differential privacy,
-Maddock et al. (CCS 2022).
+References: global refinement of forests, Ren et al. (CVPR 2015); Newton boosting with differential
+privacy, Maddock et al. (CCS 2022).
 """
 
 from collections.abc import Sequence
@@ -81,8 +83,9 @@ def shares(terms: Sequence[Term]) -> Floats:
 
     Formal guarantees
     -----------------
-    A function of the columns of each term alone. Noise of variance sigma^2 / a_v in tree v, with shares a_v that
-    add up to at most 1, costs as much as noise sigma in a single tree, as a row is in one leaf of each.
+    A function of the columns of each term alone. Noise of variance sigma^2 / a_v in tree v, with
+    shares a_v that add up to at most 1, costs as much as noise sigma in a single tree, as a row is in
+    one leaf of each.
     """
     weights = np.array([(_BASE_SHARE, 1.0, _PAIR_SHARE)[len(term.columns)] for term in terms])
     # Rounded down: what is added up must not exceed 1.
@@ -182,7 +185,7 @@ class Fit:
 
 
 def _largest(solve: Floats, h: Floats) -> float:
-    """The largest eigenvalue of P H, by power iteration: what a tree takes over of an error of its own."""
+    """The largest eigenvalue of P H, by power iteration: how far a step corrects an error."""
     x = np.cos(np.arange(len(h)))
     size = 1.0
     for _ in range(_ROUNDS):

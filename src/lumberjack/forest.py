@@ -56,9 +56,10 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
     epsilon, delta : float
         The budget: (epsilon, delta)-differential privacy for adding or removing one row (or person).
     n_estimators : int
-        Number of trees.
+        Fitted leaves: number of columns whose pairs may have a tree each. Other leaves: number of trees.
     max_depth : int
-        Deepest level at which a node may split. Trees stop by themselves where rows are few.
+        Deepest level at which a node may split. Trees stop by themselves where rows are few. Fitted
+        leaves do not need it.
     domain : Domain, dict or None
         What is public about the columns. Whatever it leaves open is learned privately: cuts of numbers,
         frequent categories. None leaves everything open but the names and kinds of the columns.
@@ -66,13 +67,14 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
         The public set of labels. None learns the frequent ones privately; rows with rare
         labels are left out.
     splits : {"guided", "random"}
-        How splits are made. "guided": near the root, the exponential mechanism chooses splits that tell
-        the targets apart; below, splits are random. "random": all splits ignore the data.
-    leaf : {"counts", "fitted", "majority", "exponential"}
-        What a leaf releases: noisy class counts, the noisy majority, or a label by the exponential
-        mechanism (only with ``accounting="paper"``). "fitted": instead of pruned trees there is one for
-        each column, and one for each pair of up to ``n_estimators`` columns, and the weights of all leaves
-        are fitted together, by noisy steps (``descent``).
+        How pruned trees are split. "guided": near the root, the exponential mechanism chooses splits
+        that tell the targets apart; below, splits are random. "random": all splits ignore the data;
+        needs another ``leaf`` than "fitted".
+    leaf : {"fitted", "counts", "majority", "exponential"}
+        "fitted": there is a tree for each column, and one for each pair of up to ``n_estimators``
+        columns, and the weights of all leaves are fitted together, by noisy steps (``descent``).
+        Otherwise trees are pruned one by one, and a leaf releases noisy class counts, the noisy
+        majority, or a label by the exponential mechanism (only with ``accounting="paper"``).
     accounting : {"joint", "paper"}
         The proved joint bound, or the paper's Theorem 1.
     structure_share : float or None
@@ -139,7 +141,7 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
         domain: Domain | Mapping[str, Any] | None = None,
         classes: Any = None,
         splits: Splits = "guided",
-        leaf: ClassLeaf = "counts",
+        leaf: ClassLeaf = "fitted",
         accounting: Accounting = "joint",
         structure_share: float | None = None,
         threshold: float | None = None,
@@ -367,14 +369,23 @@ class LumberjackRegressor(RegressorMixin, Base):  # type: ignore[misc]
     def _leaf_kind(self) -> Leaf:
         if self.y_bounds is not None:
             check_bounds(self.y_bounds)
-        return "mean"
+        return "fitted-mean" if self._is_fitted else "mean"
+
+    @property
+    def _is_fitted(self) -> bool:
+        """Whether leaves are fitted together: always but for random splits, the trees of the paper."""
+        return bool(self.splits == "guided" and self.accounting == "joint")
 
     def _read_target(self, y: Any, caveats: list[str]) -> tuple[Learnable, NDArray[np.int32]]:
         values = read_numbers(y)
+        if self._is_fitted:
+            bounds = None if self.y_bounds is None else check_bounds(self.y_bounds)
+            to_learn = OpenNumbers(True, bounds)
+            return to_learn, to_learn.encode(values)
         if self.y_bounds is not None:
             target = Numbers(*check_bounds(self.y_bounds))
         elif self._learns:
-            return OpenNumbers(), OpenNumbers.encode(values)
+            return OpenNumbers(), OpenNumbers().encode(values)
         else:
             caveats.append(BOUNDS_INFERRED)
             low, high = (values.min(), values.max()) if len(values) else (0.0, 0.0)
@@ -384,7 +395,7 @@ class LumberjackRegressor(RegressorMixin, Base):  # type: ignore[misc]
         return target, target.encode(values)
 
     def _is_open(self) -> bool:
-        return self.y_bounds is None
+        return self.y_bounds is None or self._is_fitted
 
     @property
     def targets_(self) -> Numbers:

@@ -29,6 +29,7 @@ from lumberjack.accounting import (
 from lumberjack.accounting.checks import check_count, check_delta, check_real, check_share
 from lumberjack.events import (
     FIT_USES,
+    FITTED,
     MEDIAN_RANGE,
     QUANTILE_RANGE,
     Kind,
@@ -52,8 +53,8 @@ Splits = Literal["guided", "random"]
 Unit = Literal["row", "person"]
 Method = Literal["sparse", "two-sided", "gaussian", "top-down"]
 Source = Literal["sparse", "two-sided", "gaussian", "top-down", "none", "composed"]
-ClassLeaf = Literal["counts", "fitted", "majority", "exponential"]
-Leaf = Literal[ClassLeaf, "mean", "prefixes", "none"]
+ClassLeaf = Literal["fitted", "counts", "majority", "exponential"]
+Leaf = Literal[ClassLeaf, "mean", "fitted-mean", "prefixes", "none"]
 
 NOT_PROVED = "Theorem 1 of the paper; not proved for adaptive queries"
 SEEDED = "seeded noise: whoever knows random_state can remove it"
@@ -155,11 +156,11 @@ class Guarantee:
     accounting : {"joint", "paper", "zcdp"}
         Which theorem prices it; ``theorem`` spells it out.
     method : {"sparse", "two-sided", "gaussian", "top-down", "none", "composed"}
-        How nodes are compared with the threshold; "none": there are none, as leaves are fitted; "composed":
-        several releases together.
+        How nodes are compared with the threshold; "none": there are none, as leaves are fitted;
+        "composed": several releases together.
     n_estimators, max_depth : int
         Trees, and levels of nodes that are compared in each.
-    leaf : {"counts", "fitted", "majority", "exponential", "mean", "prefixes", "none"}
+    leaf : {"counts", "fitted", "majority", "exponential", "mean", "fitted-mean", "prefixes", "none"}
         What is released besides the nodes: something for each leaf, a count for each heavy prefix,
         or nothing. "none" for several releases, which may differ.
     events : tuple of ThresholdQueries, Choices and NoisySums
@@ -280,7 +281,7 @@ class Guarantee:
     @property
     def fits_leaves(self) -> bool:
         """Whether the weights of all leaves are fitted together."""
-        return self.leaf == "fitted"
+        return self.leaf in FITTED
 
     @property
     def cuts_numbers(self) -> bool:
@@ -424,7 +425,7 @@ class Guarantee:
         persons = self.method in ("sparse", "none")
         if self.accounting == "zcdp" or (not persons and self.rows_per_person != 1):
             return False
-        if (self.leaf == "fitted") != (self.method == "none"):
+        if self.fits_leaves != (self.method == "none"):
             return False
         if (self._queries.cutoff is None) != (self.method in ("gaussian", "none")):
             return False
@@ -458,10 +459,10 @@ class Guarantee:
         learned = [e for use in _LEARNED_USES for e in self.events_for(use)]
         if (numbers > 0) != (levels > 0):
             return False
-        can_learn = self.leaf in ("counts", "fitted", "majority", "mean")
+        can_learn = self.leaf in ("counts", "majority", "mean", *FITTED)
         if learned and (self.accounting != "joint" or not can_learn):
             return False
-        if self.event("scale" if self.leaf != "mean" else "classes"):
+        if self.event("classes" if self.leaf in ("mean", "fitted-mean") else "scale"):
             return False
         needed = {"categories": (categories,), "cuts": (numbers * levels,)}
         ranges = {"cuts": (MEDIAN_RANGE,), "scale": (MEDIAN_RANGE, QUANTILE_RANGE)}
@@ -477,8 +478,8 @@ class Guarantee:
 
     def _consistent_events(self, trees: int) -> bool:
         """Whether no count of a forest or search is too small, nor a range."""
-        if self.leaf == "fitted":
-            return self.accounting == "joint" and all(e.count >= 1 for e in self.events)
+        if self.fits_leaves:
+            return self._consistent_fit()
         if self._queries.count < trees * queries_of(self.method, self.max_depth):
             return False
         if self._choices is not None and not self._consistent_choices(trees, self._choices):
@@ -492,6 +493,13 @@ class Guarantee:
         if isinstance(self._leaves, Choices) and self._leaves.score_range < 1:
             return False
         return all(e.count >= trees * leaf_counts(self.leaf, self.max_depth) for e in leaves)
+
+    def _consistent_fit(self) -> bool:
+        clips = self.event("clips")
+        clipped = not isinstance(clips, Choices) or (
+            clips.count >= len(FIT_USES) - 1 and _is_choice(clips, QUANTILE_RANGE)
+        )
+        return self.accounting == "joint" and clipped and all(e.count >= 1 for e in self.events)
 
     def _consistent_choices(self, trees: int, splits: Choices) -> bool:
         return (

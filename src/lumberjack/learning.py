@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from lumberjack.accounting import Choices, ThresholdQueries
 from lumberjack.columns import (
     DISTANCES,
-    FINITE,
     MEDIAN,
     NINETIETH,
     CodeCounts,
@@ -21,6 +20,7 @@ from lumberjack.columns import (
     Quantile,
     choose_cuts,
     choose_place,
+    coarse_value,
     frequent_values,
     name_key,
 )
@@ -216,15 +216,16 @@ class Learner:
         """
         of_median, of_distance = self._exponents("scale")
         (found,) = self.rows.total(Frequencies())
-        centre = self._place(found, FINITE, MEDIAN, of_median)
+        centre = float(values_at(self._place(found, target.grid, MEDIAN, of_median)))
         (found,) = self.rows.total(Frequencies(distance_from=centre))
-        return target.close(centre, self._place(found, DISTANCES, NINETIETH, of_distance))
+        scale = coarse_value(self._place(found, DISTANCES, NINETIETH, of_distance))
+        return target.close(centre, scale)
 
     def _place(
         self, found: CodeCounts, grid: tuple[int, int], quantile: Quantile, exponent: float
-    ) -> float:
+    ) -> int:
         key = mix_keys(np.array([_TARGET]), np.uint64(quantile.below))[0]
-        return float(values_at(choose_place(found, grid, quantile, exponent, self.bits, key)))
+        return choose_place(found, grid, quantile, exponent, self.bits, key)
 
     def _coin(self, use: str) -> ThresholdCoin:
         largest = int(self.rows.total(Size())[0][0])

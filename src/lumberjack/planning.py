@@ -30,6 +30,7 @@ from lumberjack.accounting.checks import (
 )
 from lumberjack.events import (
     FIT_USES,
+    FITTED,
     MEDIAN_RANGE,
     QUANTILE_RANGE,
     calibration_counts,
@@ -61,8 +62,10 @@ _SOME_COLUMNS = (10, 10)  # numbers and categories, where nothing is said about 
 # Shares of mu^2, where there is something to learn; docs/columns.md as well.
 _CUT_SHARE, _CATEGORY_SHARE, _CLASS_SHARE, _SCALE_SHARE = 0.05, 0.05, 0.01, 0.05
 _PLACE_PART = 0.2  # of a target's scale: a quantile near the end is harder to find than the median
-# Of what is left for fitted leaves: cell sizes, the fit of columns, and the fit with pairs; steps of both.
+# Of what is left for fitted leaves: cell sizes, the fit of columns, and the fit with pairs; steps of
+# both.
 _FIT_SHARES = {"sizes": 0.05, "columns": 0.2, "pairs": 0.75}
+_CLIP_SHARE = 0.02
 _FIT_STEPS = {"sizes": 1, "columns": 40, "pairs": 60}
 _FINEST, _MOST_NOISE = 2**10, 2.0**14  # grid of residuals: fine, but its noise must be quick to draw
 _CHOICE_PART = 6 / 13  # choices in a guided structure's budget: 30 % of all; pruning: 35 %
@@ -79,7 +82,7 @@ def plan(
     *,
     splits: Splits | None = None,
     accounting: Accounting = "joint",
-    leaf: Leaf = "counts",
+    leaf: Leaf | None = None,
     structure_share: float | None = None,
     threshold: float | None = None,
     rows_per_person: int = 1,
@@ -100,9 +103,10 @@ def plan(
         How splits are made; None: guided, or random with the paper's accounting.
     accounting : {"joint", "paper"}
         The proved joint bound, or the paper's Theorem 1 with basic composition.
-    leaf : {"counts", "fitted", "majority", "exponential", "mean"}
-        What a leaf releases; "fitted": weights of columns and pairs, fitted together; "exponential" only with the
-        paper's accounting, "mean" for regression.
+    leaf : {"fitted", "counts", "majority", "exponential", "mean", "fitted-mean"} or None
+        What a leaf releases; "fitted": weights of columns and pairs, fitted together; "exponential"
+        only with the paper's accounting, "mean" and "fitted-mean" for regression. None: "fitted", or
+        "counts" with random splits or the paper's accounting.
     structure_share : float or None
         Share of the budget for the structure, split choice and pruning together; None: 0.65 (guided),
         0.5 (random) or 0.75 (paper).
@@ -141,7 +145,9 @@ def plan(
     k, h = check_count("n_estimators", n_estimators), check_count("max_depth", max_depth)
     r = check_count("rows_per_person", rows_per_person)
     _check_option("accounting", accounting, get_args(Accounting))
-    _check_option("leaf", leaf, (*get_args(ClassLeaf), "mean"))
+    if leaf is None:
+        leaf = "fitted" if accounting == "joint" and splits != "random" else "counts"
+    _check_option("leaf", leaf, (*get_args(ClassLeaf), "mean", "fitted-mean"))
     splits = ("random" if accounting == "paper" else "guided") if splits is None else splits
     _check_option("splits", splits, get_args(Splits))
     unit = ("row" if r == 1 else "person") if unit is None else unit
@@ -168,7 +174,7 @@ def plan(
         # What is learned comes first; the rest is divided as if there were nothing else.
         rest = 1 - math.fsum(share for _, share in parts)
         if structure_share is None:
-            parts += _fit_parts(rest)
+            parts += _fit_parts(leaf, rest)
         else:
             levels = min(GUIDED_LEVELS, h) if splits == "guided" else 0
             choices = Choices(k * levels, 1.0, score_range(leaf)) if levels else None
@@ -182,7 +188,8 @@ def plan(
                 f'rows_per_person={r} needs accounting="joint": Theorem 1 is for single rows'
             )
         with _within_floats():
-            queries, rho = calibrate_paper(epsilon, delta, m=m, structure_share=structure_share)
+            share = structure_share or 0.0  # never None here: fitted leaves were refused
+            queries, rho = calibrate_paper(epsilon, delta, m=m, structure_share=share)
         sigma = math.sqrt(k / rho / 2)
         events = (queries, *(replace(sums, noise=sums.noise * sigma) for sums in templates))
         if leaf == "exponential":
@@ -193,7 +200,7 @@ def plan(
         unit=unit,
         rows_per_person=r,
         accounting=accounting,
-        method="none" if leaf == "fitted" else "sparse",
+        method="none" if leaf in FITTED else "sparse",
         n_estimators=k,
         max_depth=h,
         leaf=leaf,
@@ -213,12 +220,19 @@ def _check_structure(
     accounting: Accounting, splits: Splits, leaf: Leaf, share: float | None, threshold: float | None
 ) -> float | None:
     """Share of the structure; None for fitted leaves, whose trees follow from what is learned."""
-    if leaf == "fitted":
+    if leaf in FITTED:
         if accounting == "paper":
-            raise ValueError('leaf="fitted" needs accounting="joint": the paper does not price it')
+            raise ValueError(
+                'fitted leaves need accounting="joint": the paper does not price them; '
+                'use leaf="counts" or paper()'
+            )
+        if splits == "random":
+            raise ValueError(
+                'splits="random" needs pruned trees, as fitted leaves have none: use leaf="counts"'
+            )
         if share is not None or threshold is not None:
             name = "threshold" if share is None else "structure_share"
-            raise ValueError(f'{name} is for trees that are pruned; leave it out for leaf="fitted"')
+            raise ValueError(f"{name} is for trees that are pruned; leave it out for fitted leaves")
         return None
     if share is None:
         return 0.75 if accounting == "paper" else 0.65 if splits == "guided" else 0.5
@@ -246,9 +260,15 @@ def _forest_parts(
     return [*parts, (templates, leaves)]
 
 
-def _fit_parts(rest: float) -> list[Part]:
+def _fit_parts(leaf: Leaf, rest: float) -> list[Part]:
     """What a fit of all leaves releases, and the share of each in what is left."""
-    return [((NoisySums(_FIT_STEPS[use], 1.0, use=use),), rest * _FIT_SHARES[use]) for use in FIT_USES]
+    parts: list[Part] = []
+    if leaf != "fitted":
+        clips = Choices(len(FIT_USES) - 1, 1.0, QUANTILE_RANGE, use="clips")
+        parts, rest = [((clips,), rest * _CLIP_SHARE)], rest * (1 - _CLIP_SHARE)
+    for use in FIT_USES:
+        parts.append(((NoisySums(_FIT_STEPS[use], 1.0, use=use),), rest * _FIT_SHARES[use]))
+    return parts
 
 
 def _on_grid(event: Event) -> Event:
@@ -284,12 +304,13 @@ def _learned_parts(numbers: int, categories: int, target: bool, leaf: Leaf) -> l
     parts: list[Part] = []
     if categories:
         parts.append(((_values(categories, "categories"),), _CATEGORY_SHARE))
-    if target and leaf != "mean":
+    regression = leaf in ("mean", "fitted-mean")
+    if target and not regression:
         parts.append(((_values(1, "classes"),), _CLASS_SHARE))
     if numbers:
         cuts = Choices(numbers * CUT_LEVELS, 1.0, MEDIAN_RANGE, use="cuts")
         parts.append(((cuts,), _CUT_SHARE))
-    if target and leaf == "mean":
+    if target and regression:
         for width, part in ((MEDIAN_RANGE, _PLACE_PART), (QUANTILE_RANGE, 1 - _PLACE_PART)):
             parts.append(((Choices(1, 1.0, width, use="scale"),), part * _SCALE_SHARE))
     return parts

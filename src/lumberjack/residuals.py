@@ -1,8 +1,8 @@
 """Residuals of rows and their sums over leaves: what each step of a fit adds up.
 
-In: leaf numbers of rows, weights in fixed point, encoded targets. Out: integers, which add up over blocks of rows.
-From weights to sums everything is integer arithmetic and tables, so the result is the same for any order
-and number of blocks and threads.
+In: leaf numbers of rows, weights in fixed point, encoded targets. Out: integers, which add up over
+blocks of rows. From weights to sums everything is integer arithmetic and tables, so the result is the
+same for any order and number of blocks and threads.
 """
 
 import itertools
@@ -10,16 +10,18 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lumberjack.columns import CodeCounts, coarse_places
 from lumberjack.fitting import SCALE
+from lumberjack.guarantee import SUM_BOUND
 from lumberjack.kernels import kernel
 from lumberjack.tree import Forest, Tree
 
-__all__ = ["Grove", "LeafCounts", "Loss", "Odds", "Residuals", "Softmax"]
+__all__ = ["FARTHEST", "Distance", "Distances", "Grove", "Loss", "Odds", "Residuals", "Softmax"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -28,7 +30,9 @@ Leaves = NDArray[np.unsignedinteger[Any]]
 _BATCH = 2048  # rows whose scores and residuals stay in the cache
 _CELL = 2**9  # weights in one cell of a table of scores
 _CELLS = 2**11  # cells on each side of 0: scores from -16 to 16
+_STEPS = SCALE // SUM_BOUND  # weights in one step of a target
 _MOST = 2**22  # of exp(score) in a table of Softmax, for a score of 0
+FARTHEST = 2 * SUM_BOUND  # distances beyond it are as far
 _numbers = itertools.count()
 
 
@@ -70,7 +74,11 @@ class Loss(Protocol):
 
     @property
     def curvature(self) -> float:
-        """Second derivative of one row's loss, about."""
+        """Second derivative of one row's loss, about, for weights in ``unit``."""
+
+    @property
+    def unit(self) -> float:
+        """The scale of weights: residuals saturate one unit from the truth."""
 
     def add_up(self, leaf: Leaves, weights: Integers, target: NDArray[np.int32], out: Integers) -> None:
         """Add the residuals of rows to their leaves."""
@@ -80,10 +88,10 @@ class Loss(Protocol):
 class Odds:
     """Two classes: the score is the log odds of the second.
 
-    With odds e^z, a row of the first class has the residual min(e^z, 1), one of the second -min(e^-z, 1), times
-    ``reach`` and rounded. Its mean is 0 exactly if z is the log odds. Among such residuals in [-1, 1] this is the
-    one whose mean reacts most to z, whatever z is: the residual p - y of logistic regression, divided by
-    max(p, 1 - p).
+    With odds e^z, a row of the first class has the residual min(e^z, 1), one of the second -min(e^-z,
+    1), times ``reach`` and rounded. Its mean is 0 exactly if z is the log odds. Among such residuals
+    in [-1, 1] this is the one whose mean reacts most to z, whatever z is: the residual p - y of
+    logistic regression, divided by max(p, 1 - p).
 
     Formal guarantees
     -----------------
@@ -91,8 +99,9 @@ class Odds:
     """
 
     reach: int
-    n_outputs = 1
-    curvature = 0.3
+    n_outputs: ClassVar = 1
+    curvature: ClassVar = 0.3
+    unit: ClassVar = 1.0
 
     def add_up(self, leaf: Leaves, weights: Integers, target: NDArray[np.int32], out: Integers) -> None:
         """See ``Loss``."""
@@ -103,8 +112,8 @@ class Odds:
 class Softmax:
     """Several classes: scores are log chances up to a constant.
 
-    The residuals of a row are chance minus truth for each class, scaled down to a norm of at most 1, times ``reach``
-    and rounded towards 0.
+    The residuals of a row are chance minus truth for each class, scaled down to a norm of at most 1,
+    times ``reach`` and rounded towards 0.
 
     Formal guarantees
     -----------------
@@ -113,11 +122,39 @@ class Softmax:
 
     reach: int
     n_outputs: int
-    curvature = 0.15
+    curvature: ClassVar = 0.15
+    unit: ClassVar = 1.0
 
     def add_up(self, leaf: Leaves, weights: Integers, target: NDArray[np.int32], out: Integers) -> None:
         """See ``Loss``."""
         _add_softmax(leaf, weights, target, _exp_table(), self.reach, out)
+
+
+@dataclass(frozen=True)
+class Distance:
+    """A number: the residual is score minus target, clipped to ``clip`` and scaled to at most ``reach``.
+
+    Targets are whole numbers from -SUM_BOUND to SUM_BOUND, and a score of 1 is SUM_BOUND. So this is
+    the gradient of Huber's loss.
+
+    Formal guarantees
+    -----------------
+    A row changes one sum in each tree, by at most ``reach``.
+    """
+
+    reach: int
+    clip: int
+    n_outputs: ClassVar = 1
+    curvature: ClassVar = 0.9
+
+    @property
+    def unit(self) -> float:
+        """The clip."""
+        return self.clip / SUM_BOUND
+
+    def add_up(self, leaf: Leaves, weights: Integers, target: NDArray[np.int32], out: Integers) -> None:
+        """See ``Loss``."""
+        _add_distances(leaf, weights[:, 0], target, self.clip * _STEPS, self.reach, out)
 
 
 @cache
@@ -125,13 +162,15 @@ def _odds_table(reach: int) -> Integers:
     """Residual of a row by its score and class, shape (2 * _CELLS + 1, 2)."""
     score = np.arange(-_CELLS, _CELLS + 1) * (_CELL / SCALE)
     first, second = np.minimum(np.exp(score), 1.0), -np.minimum(np.exp(-score), 1.0)
-    return np.rint(np.column_stack([first, second]) * reach).astype(np.int64)
+    table: Integers = np.rint(np.column_stack([first, second]) * reach).astype(np.int64)
+    return table
 
 
 @cache
 def _exp_table() -> Integers:
     """exp of scores from -32 to 0, in steps of _CELL weights, times _MOST."""
-    return np.rint(np.exp(-np.arange(2 * 2 * _CELLS) * (_CELL / SCALE)) * _MOST).astype(np.int64)
+    table: Integers = np.rint(np.exp(-np.arange(4 * _CELLS) * (_CELL / SCALE)) * _MOST).astype(np.int64)
+    return table
 
 
 class Residuals(NamedTuple):
@@ -163,23 +202,28 @@ class Residuals(NamedTuple):
         return [_in_threads(some, len(leaf), self.n_threads)]
 
 
-class LeafCounts(NamedTuple):
-    """A counting object: rows of each leaf of all trees.
+class Distances(NamedTuple):
+    """A counting object: how often rows have which distance of their score from their target.
 
     Attributes
     ----------
     grove : Grove
+    weights : ndarray of int64, shape (n_leaves, 1)
     n_threads : int
     """
 
     grove: Grove
+    weights: Integers
     n_threads: int = 1
 
-    def __call__(self, block: Any) -> list[Integers]:
-        """One array, shape (n_leaves,)."""
-        leaf, size = block.leaves(self.grove, self.n_threads), int(self.grove.starts[-1])
-        counts = [np.bincount(column, minlength=size) for column in leaf.T]
-        return [np.sum([np.zeros(size, dtype=np.int64), *counts], axis=0)]
+    def __call__(self, block: Any) -> list[CodeCounts]:
+        """One element: coarse places of distances in steps of the target, from 1 to FARTHEST."""
+        leaf = block.leaves(self.grove, self.n_threads)
+        far = np.empty(len(leaf), dtype=np.uint32)
+        _find_distances(leaf, self.weights[:, 0], block.target, far)
+        far, counts = np.unique(far, return_counts=True)
+        codes, first = np.unique(coarse_places(far.astype(np.float64)), return_index=True)
+        return [CodeCounts(codes, np.add.reduceat(counts, first))]
 
 
 def _in_threads(some: Callable[[slice], Integers], n_rows: int, n_threads: int) -> Integers:
@@ -202,14 +246,46 @@ def _add_odds(
     for start in range(0, n, _BATCH):
         size = min(_BATCH, n - start)
         for i in range(size):
-            score = np.int64(0)
+            score: Any = np.int64(0)
             for v in range(width):
                 score += weight[leaf[start + i, v]]
-            cell = (score + _CELL // 2) // _CELL
+            cell: Any = (score + _CELL // 2) // _CELL
             residual[i] = table[min(max(cell, -_CELLS), _CELLS) + _CELLS, target[start + i]]
         for i in range(size):
             for v in range(width):
                 out[leaf[start + i, v], 0] += residual[i]
+
+
+@kernel
+def _add_distances(
+    leaf: Leaves, weight: Integers, target: NDArray[np.int32], clip: int, reach: int, out: Integers
+) -> None:
+    n, width = leaf.shape
+    residual = np.empty(_BATCH, dtype=np.int64)
+    for start in range(0, n, _BATCH):
+        size = min(_BATCH, n - start)
+        for i in range(size):
+            score: Any = np.int64(0)
+            for v in range(width):
+                score += weight[leaf[start + i, v]]
+            away: Any = score - np.int64(target[start + i]) * _STEPS
+            scaled = min(abs(away), clip) * reach // clip  # rounded towards 0
+            residual[i] = scaled if away > 0 else -scaled
+        for i in range(size):
+            for v in range(width):
+                out[leaf[start + i, v], 0] += residual[i]
+
+
+@kernel
+def _find_distances(
+    leaf: Leaves, weight: Integers, target: NDArray[np.int32], far: NDArray[np.uint32]
+) -> None:
+    for i in range(len(leaf)):
+        score: Any = np.int64(0)
+        for v in range(leaf.shape[1]):
+            score += weight[leaf[i, v]]
+        away: Any = abs(score - np.int64(target[i]) * _STEPS) // _STEPS
+        far[i] = np.uint32(min(max(away, 1), FARTHEST))
 
 
 @kernel

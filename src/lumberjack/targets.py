@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from lumberjack.anatomy import Values
+from lumberjack.columns import FINITE
 from lumberjack.growing import Growing
 from lumberjack.guarantee import SUM_BOUND, Guarantee, Leaf, warn
 from lumberjack.guided import Gini, Variance
@@ -27,7 +28,7 @@ from lumberjack.noise import (
     Words,
     mix_keys,
 )
-from lumberjack.residuals import Odds, Softmax
+from lumberjack.residuals import Distance, Odds, Softmax
 from lumberjack.tree import Forest
 from lumberjack.voting import (
     CURVE_BOUNDS,
@@ -61,6 +62,7 @@ Floats = NDArray[np.float64]
 # From exact sums to noisy ones. Its tables take time: it is made once for all trees.
 Release = Callable[[Integers, Bits, Words], Floats]
 _ROWS = 1 << 18  # rows that vote together
+_FITTED_SCALES = 8.0  # the same for fitted leaves, whose noise does not grow with the bounds
 _SCALES = 2.0  # learned bounds are this many 90 % quantiles of |y - centre| from the centre
 
 
@@ -88,7 +90,9 @@ class Classes:
         """Whether leaves hold an expected size and weights that were fitted together."""
         return self.leaf == "fitted"
 
-    def loss(self, reach: int) -> Odds | Softmax:
+    clips: ClassVar = False
+
+    def loss(self, reach: int, clip: int = 0) -> Odds | Softmax:
         """The residuals that fitted leaves add up, as whole numbers of at most ``reach``."""
         n = len(self.labels)
         return Odds(reach) if n <= 2 else Softmax(reach, n)
@@ -219,11 +223,23 @@ class Numbers:
     low, high : float
     learned : bool
         Whether the bounds were chosen privately.
+    is_fitted : bool
+        Whether leaves hold an expected size and weights that were fitted together, in half widths of
+        the bounds.
+    limits : (float, float) or None
+        Public bounds of predictions, where ``low`` and ``high`` were learned all the same.
     """
 
     low: float
     high: float
     learned: bool = False
+    is_fitted: bool = False
+    limits: tuple[float, float] | None = None
+    clips: ClassVar = True
+
+    def loss(self, reach: int, clip: int) -> Distance:
+        """The residuals that fitted leaves add up, as whole numbers of at most ``reach``."""
+        return Distance(reach, clip)
 
     @property
     def score(self) -> Variance:
@@ -250,7 +266,7 @@ class Numbers:
     @property
     def scale(self) -> float:
         """Of learned bounds: the quantile of the distances from the centre that they were made from."""
-        return (self.high - self.low) / 2 / _SCALES
+        return (self.high - self.low) / 2 / (_FITTED_SCALES if self.is_fitted else _SCALES)
 
     def add_up(self, order: Any, start: Any, count: Any, target: NDArray[np.int32]) -> Integers:
         """(rows, sum of targets) of each leaf, shape (n_leaves, 2); private until noise is added."""
@@ -276,6 +292,8 @@ class Numbers:
 
     def say(self, forest: Forest, guarantee: Guarantee) -> list[Floats]:
         """What each leaf says about the number; prediction adds this up over trees."""
+        if self.is_fitted:
+            return [values[:, 1:] for values in forest.values]
         noise = guarantee.leaf_noise or 0.0
         each = zip(forest.trees, forest.values, strict=True)
         return [means(tree, sums, noise) for tree, sums in each]
@@ -291,7 +309,11 @@ class Numbers:
     estimator: ClassVar = "regressor"
     calibration_bounds: ClassVar = LINE_BOUNDS
     n_values: ClassVar = 2
-    holds: ClassVar[Values] = "sums"
+
+    @property
+    def holds(self) -> Values:
+        """What kind of values a leaf holds."""
+        return "weights" if self.is_fitted else "sums"
 
     def noise(self, guarantee: Guarantee) -> tuple[float, float]:
         """Noise of a leaf's counts, and of its sums."""
@@ -303,6 +325,9 @@ class Numbers:
 
     def show(self, values: Floats) -> str:
         """What one leaf holds, for people."""
+        if self.is_fitted:
+            weight = values[1] * (self.high - self.low) / 2
+            return f"{weight:+.6g} for about {values[0]:.0f} rows"
         mean = self.decode(values[1:] / max(values[0], 1.0))[0]
         return f"mean {mean:.6g} of {values[0]:.0f} rows"
 
@@ -318,6 +343,9 @@ class Numbers:
 
     def read(self, pooled: Floats, forest: Forest, line: Floats) -> Floats:
         """Numbers from what leaves say, added up over trees, shape (n,)."""
+        if self.is_fitted:
+            numbers = self.decode(pooled[:, 0] * SUM_BOUND)
+            return numbers if self.limits is None else np.clip(numbers, *self.limits)
         slope, intercept = line
         return self.decode(slope * pooled[:, 0] / len(forest.trees) + intercept * SUM_BOUND)
 
@@ -351,26 +379,45 @@ class OpenClasses:
 
 @dataclass(frozen=True)
 class OpenNumbers:
-    """A number whose place and scale are to be learned."""
+    """A number whose place and scale are to be learned.
 
-    @staticmethod
-    def encode(y: Floats) -> NDArray[np.int32]:
+    Parameters
+    ----------
+    is_fitted : bool
+        See ``Numbers``.
+    limits : (float, float) or None
+        Public bounds: targets are clipped to them, and so are predictions.
+    """
+
+    is_fitted: bool = False
+    limits: tuple[float, float] | None = None
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """The places among which a median is chosen."""
+        if self.limits is None:
+            return FINITE
+        first, last = places_of(np.array(self.limits)).tolist()
+        return first, last
+
+    def encode(self, y: Floats) -> NDArray[np.int32]:
         """Places on the grid of all 32-bit floats, kept in signed integers like any target."""
+        y = y if self.limits is None else np.clip(y, *self.limits)
         if (np.abs(y) > float(np.finfo(np.float32).max)).any():
             raise ValueError(
                 "y holds numbers beyond 3.4e38, too large to learn a scale: rescale y or give y_bounds"
             )
         return places_of(y).view(np.int32)
 
-    @staticmethod
-    def close(centre: float, scale: float) -> Numbers:
+    def close(self, centre: float, scale: float) -> Numbers:
         """The target around ``centre``; ``scale`` is the 90 % quantile of the distances from it."""
+        width = (_FITTED_SCALES if self.is_fitted else _SCALES) * scale
         if scale == 0:
             warn(
                 "nearly all targets seem to be the same, so all predictions will be; give y_bounds",
                 UserWarning,
             )
-        return Numbers(centre - _SCALES * scale, centre + _SCALES * scale, learned=True)
+        return Numbers(centre - width, centre + width, True, self.is_fitted, self.limits)
 
 
 Target = Classes | Numbers

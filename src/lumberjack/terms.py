@@ -1,13 +1,13 @@
 """The trees of a fitted forest: one for each column, and one for each pair of columns that joins.
 
-In: learned columns, and noisy sizes of their cells. Out: ``Term``: a tree, the expected size of each of its
-leaves, and which leaves are alike. Everything here is post-processing of released values.
+In: learned columns, and noisy sizes of their cells. Out: ``Term``: a tree, the expected size of each
+of its leaves, and which leaves are alike. Everything here is post-processing of released values.
 
 *Columns.* A number has a leaf for each interval between its cuts, and one for missing values; a category
 has a leaf for each value, and one for all others.
 
-*Pairs.* The same for two columns at once, in coarser groups: at most six intervals of about equal size, or
-the seven largest categories and the rest.
+*Pairs.* The same for two columns at once, in coarser groups: at most six intervals of about equal
+size, or the seven largest categories and the rest.
 """
 
 from collections.abc import Sequence
@@ -42,8 +42,8 @@ class Term:
     sizes : ndarray of shape (n_leaves,)
         Expected rows of each leaf, from released counts.
     alike : tuple of ndarray, each of shape (n_leaves, n_leaves)
-        Possible correlations of the weights before anything is known about them, all centred: a pair says
-        nothing that its columns could say.
+        Possible correlations of the weights before anything is known about them, all centred: a pair
+        says nothing that its columns could say.
     """
 
     columns: tuple[int, ...]

@@ -33,7 +33,7 @@ __all__ = [
 
 MOST_EVENTS = 1000  # in one list: no claim may keep an auditor busy
 QueryUse = Literal["structure", "categories", "classes"]
-ChoiceUse = Literal["splits", "cuts", "scale", "leaves"]
+ChoiceUse = Literal["splits", "cuts", "scale", "clips", "leaves"]
 SumUse = Literal["leaves", "calibration", "prefixes", "sizes", "columns", "pairs"]
 
 
@@ -116,8 +116,9 @@ class NoisySums:
         The most by which one record moves a sum: 1 for counts.
     use : {"leaves", "calibration", "prefixes", "sizes", "columns", "pairs"}
         Whose sums: leaves, the histogram that calibrates a forest, or heavy prefixes; for fitted leaves,
-        the rows of each cell of all columns, and the steps of the two stages of the fit. There, ``noise``
-        is that of a sum if it were the only one: sums of several trees share it (``fitting.shares``).
+        the rows of each cell of all columns, and the steps of the two stages of the fit. There,
+        ``noise`` is that of a sum if it were the only one: sums of several trees share it
+        (``fitting.shares``).
 
     Examples
     --------
