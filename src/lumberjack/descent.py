@@ -49,7 +49,7 @@ Integers = NDArray[np.int64]
 _SIZES = np.uint64(0x512E5)  # keys of the noise of cell sizes, and of the steps of each stage
 _CLIPS = np.uint64(0xC11B5)
 _STAGES = {"columns": np.uint64(0x57A6E1), "pairs": np.uint64(0x57A6E2)}
-_PER_PAIR = 25.0  # mu times rows that a pair needs
+_PER_PAIR = 75.0  # mu times rows that a pair needs
 _FEWEST = 10.0  # no table is taken to have fewer rows
 
 
