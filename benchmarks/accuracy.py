@@ -1,9 +1,10 @@
 """Accuracy and AUC on real data: mean over five stratified 90-10 splits, with new noise each time.
 
     LUMBERJACK_DATA=... python -m benchmarks.accuracy [--splits 5] [--data adult income ...]
-        [--epsilons 0.5 1 4] [--models guided random ...]
+        [--epsilons 0.5 1 4] [--models default random ...]
 
-delta = 1e-6. Compared on the same splits: the default (guided splits), random splits, ``paper()`` with
+delta = 1e-6. Compared on the same splits: the default (leaves fitted together) with declared columns and
+with nothing declared, the former default (guided splits, counted leaves), random splits, ``paper()`` with
 30 trees, DP-EBM of ``interpret-core`` with its defaults and the same bounds (extra ``bench``), linear
 models and boosted trees of ``benchmarks/baselines``, and scikit-learn's forests and gradient boosting
 without privacy.
@@ -48,7 +49,13 @@ NOT_PRIVATE = {  # classifier and regressor
     "random-forest": (RandomForestClassifier, RandomForestRegressor),
     "hist-gradient-boosting": (HistGradientBoostingClassifier, HistGradientBoostingRegressor),
 }
-MODELS = ("guided", "random", "paper", "dp-ebm", *RIVALS, *NOT_PRIVATE)
+OURS = {  # parameters of the classifier; the regressor has no leaf
+    "default": {},
+    "undeclared": {},
+    "counts": {"leaf": "counts"},
+    "random": {"splits": "random", "leaf": "counts"},
+}
+MODELS = (*OURS, "paper", "dp-ebm", *RIVALS, *NOT_PRIVATE)
 BOUNDS = (0, 500_001)  # of the prices
 
 
@@ -57,8 +64,11 @@ def make(name, epsilon, domain, regression):
     target = {"y_bounds": BOUNDS} if regression else {"classes": [0, 1]}
     shared = {"domain": domain, "n_jobs": 2, **target}
     kind = LumberjackRegressor if regression else LumberjackClassifier
-    if name in ("guided", "random"):
-        return kind(epsilon, splits=name, **shared)
+    if name in OURS:
+        given = {k: v for k, v in OURS[name].items() if not (regression and k == "leaf")}
+        if regression and name == "counts":
+            return None
+        return kind(epsilon, **given, **({"n_jobs": 2} if name == "undeclared" else shared))
     if name == "paper":
         return None if regression else LumberjackClassifier.paper(epsilon, **shared)
     if name == "dp-ebm":

@@ -149,8 +149,9 @@ class Ablation:
 def _settings(system: str, given: dict[str, Any]) -> Settings:
     """Without what is the default anyway, so that studies share such cells."""
     kind = HeavyHitterForest if system == "heavy-hitters" else LumberjackClassifier
-    default = inspect.signature(kind).parameters
-    return tuple((k, v) for k, v in given.items() if v != default[k].default)
+    default = {k: p.default for k, p in inspect.signature(kind).parameters.items()}
+    default |= {"leaf": "counts"}  # the paper's subject: trees that are pruned, and their leaves counted
+    return tuple((k, v) for k, v in given.items() if v != default[k])
 
 
 def _over_epsilon(label, system="lumberjack", **settings):

@@ -7,12 +7,12 @@ last is a function of the leaves alone. The result is in docs/voting.md.
 """
 
 import numpy as np
-from sklearn.metrics import r2_score, roc_auc_score
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
-from benchmarks.accuracy import BOUNDS, DATA, EPSILONS
-from lumberjack import LumberjackClassifier, LumberjackRegressor
-from lumberjack.voting import log_shares, means
+from benchmarks.accuracy import DATA, EPSILONS
+from lumberjack import LumberjackClassifier
+from lumberjack.voting import log_shares
 
 TRAIN = 80_000
 
@@ -53,32 +53,6 @@ WAYS = {
 }
 
 
-def numbers():
-    """The same for California housing, where leaves release a count and a sum: R2."""
-    X, y, domain = DATA["housing"]()
-    X, y = X.reset_index(drop=True), np.asarray(y, dtype=float)
-    print("\n| housing, ε | pooled sums over pooled counts | smoothed, mean | and calibrated |")
-    print("|---|---|---|---|")
-    for epsilon in EPSILONS:
-        found = []
-        for seed in range(10):
-            a, b, ya, yb = train_test_split(X, y, test_size=0.1, random_state=seed)
-            model = LumberjackRegressor(epsilon, domain=domain, y_bounds=BOUNDS, n_jobs=2).fit(a, ya)
-            leaves, trees = model.apply(b), range(model.n_estimators)
-            pooled = sum(model.forest_.values[t][leaves[:, t]] for t in trees)
-            smooth = sum(
-                means(model.forest_.trees[t], model.forest_.values[t], model.guarantee_.leaf_noise)[
-                    leaves[:, t], 0
-                ]
-                for t in trees
-            )
-            ways = pooled[:, 1] / np.maximum(pooled[:, 0], 1.0), smooth / len(trees)
-            found.append(
-                [*(r2_score(yb, model.targets_.decode(way)) for way in ways), model.score(b, yb)]
-            )
-        print(f"| {epsilon:g} | " + " | ".join(f"{r:.4f}" for r in np.mean(found, axis=0)) + " |")
-
-
 def main():
     names = [*WAYS, "and calibrated"]
     mean = {name: [] for name in names}
@@ -101,7 +75,9 @@ def main():
                     stratify=y,
                     random_state=seed,
                 )
-                model = LumberjackClassifier(epsilon, domain=domain, classes=[0, 1], n_jobs=2).fit(a, ya)
+                model = LumberjackClassifier(
+                    epsilon, domain=domain, classes=[0, 1], leaf="counts", n_jobs=2
+                ).fit(a, ya)
                 leaves = model.apply(b)
                 said = {name: way(model, leaves) for name, way in WAYS.items()}
                 said["and calibrated"] = model.predict_proba(b)
@@ -116,7 +92,6 @@ def main():
             print(f"| {data} | {epsilon:g} | " + " | ".join(cells) + " |", flush=True)
     cells = ["{:.4f}, {:.4f}".format(*np.mean(mean[name], axis=0)) for name in names]
     print("| mean | | " + " | ".join(cells) + " |")
-    numbers()
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ class Lumberjack(Baseline):
             return f"{self.version}-{digest(model.fit(X, y).predict_proba(X))}"
 
     def _make(self, epsilon):
-        return LumberjackClassifier(epsilon, DELTA, **self.given)
+        return LumberjackClassifier(epsilon, DELTA, **{"leaf": "counts", **self.given})
 
     def _fit(self, X, target, epsilon, rng, validation):
         model = self._make(epsilon)
