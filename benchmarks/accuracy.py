@@ -3,11 +3,11 @@
     LUMBERJACK_DATA=... python -m benchmarks.accuracy [--splits 5] [--data adult income ...]
         [--epsilons 0.5 1 4] [--models default random ...]
 
-delta = 1e-6. Compared on the same splits: the default (leaves fitted together) with declared columns and
-with nothing declared, the former default (guided splits, counted leaves), random splits, ``paper()``
-with 30 trees, DP-EBM of ``interpret-core`` with its defaults and the same bounds (extra ``bench``), linear
-models and boosted trees of ``benchmarks/baselines``, and scikit-learn's forests and gradient boosting
-without privacy.
+delta = 1e-6. Compared on the same splits: the default (leaves fitted together) with declared columns
+and with nothing declared, the former default (guided splits, counted leaves), random splits,
+``paper()`` with 30 trees, DP-EBM of ``interpret-core`` with its defaults and the same bounds (extra
+``bench``), linear models and boosted trees of ``benchmarks/baselines``, and scikit-learn's forests
+and gradient boosting without privacy.
 """
 
 import argparse
