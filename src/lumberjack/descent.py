@@ -135,7 +135,10 @@ def _columns(rows: Rows, domain: Domain, guarantee: Guarantee, bits: Bits) -> tu
     for j, exact in enumerate(counts):
         keys = _keys(mix_keys(np.array([_SIZES]), np.uint64(j)), len(exact))
         noisy.append((exact + draw.draw(len(exact), bits, keys)).astype(np.float64))
-    total = max(float(np.mean([c.sum() for c in noisy])), _FEWEST)
+    # All columns have the same total. Too high an estimate would make noise look like data, so it is
+    # lowered by its standard deviation.
+    spread = noise * math.sqrt(sum(map(len, noisy))) / len(noisy)
+    total = max(float(np.mean([c.sum() for c in noisy])) - spread, _FEWEST)
     sizes = [expected_sizes(c, noise, total) for c in noisy]
     each = zip(domain.known, sizes, strict=True)
     return [Column(j, kind, size) for j, (kind, size) in enumerate(each)], total

@@ -42,9 +42,9 @@ _BURN = 0.3  # share of the steps that is not averaged
 _LOOKS = (5, 10, 15, 25, 40, 60, 80)  # steps after which tau is estimated again
 _ROUNDS = 12  # of power iteration
 _AVERAGED = 0.7  # of the budget of all steps: what the noise of an average corresponds to
-_PAIR_SHARE, _BASE_SHARE = 0.2, 0.2  # of a pair and of the base, where a column has 1
+_PAIR_SHARE, _BASE_SHARE = 0.2, 1.0  # of a pair and of the base, where a column has 1
 _TAUS = np.array([0.005, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.45, 0.7, 1.0, 1.5, 2.2])
-_TYPICAL = {1: 0.3, 2: 0.05}  # tau of columns, and of pairs
+_TYPICAL = (1.5, 0.3, 0.05)  # tau of the base, of columns and of pairs
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,8 @@ class Fit:
         self._sum = [np.zeros(s) for s in shape]
         self._taken, self._averaged = 0, 0
         self._solve: list[Floats] = []
-        self._alike = [term.alike[0] if term.alike else np.zeros((1, 1)) for term in terms]
-        self._tau = [_TYPICAL.get(len(term.columns), 0.0) for term in terms]
+        self._alike = [term.alike[0] for term in terms]
+        self._tau = [_TYPICAL[len(term.columns)] for term in terms]
         self._look()
 
     def take(self, noisy: Sequence[Floats]) -> None:
@@ -139,10 +139,8 @@ class Fit:
             self._look()
         for v, term in enumerate(self.terms):
             w, m, h = self.weights[v], self._momentum[v], self._curves[v][:, None]
-            if not term.columns:
-                w -= _BASE_STEP * m / h
-            else:
-                w += self._rate * (self._solve[v] @ (h * w - m) - w)
+            rate = self._rate if term.columns else _BASE_STEP
+            w += rate * (self._solve[v] @ (h * w - m) - w)
             np.clip(w, -_LARGEST, _LARGEST, out=w)
         if self._taken > _BURN * self.noise.steps:
             self._averaged += 1
@@ -172,15 +170,13 @@ class Fit:
         """Recompute the posterior means, and the longest step that stays stable."""
         gains, self._solve = 0.0, []
         for v, term in enumerate(self.terms):
-            if not term.columns:
-                self._solve.append(np.zeros((1, 1)))
-                continue
             h, prior = self._curves[v], self._tau[v] ** 2 * self._alike[v]
             spread = h + self._variance[v] / (_AVERAGED * self.noise.steps)
             inner = h[:, None] * prior * h[None, :]
             inner[np.diag_indices_from(inner)] += spread
             self._solve.append(cho_solve(cho_factor(inner), h[:, None] * prior).T)
-            gains += _largest(self._solve[-1], h)
+            if term.columns:
+                gains += _largest(self._solve[-1], h)
         self._rate = min(_STEP, _REACH / max(gains, 1e-9))
 
 

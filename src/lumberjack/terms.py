@@ -95,7 +95,7 @@ def expected_sizes(noisy: Floats, noise: float, total: float) -> Floats:
 
 def base_term(total: float) -> Term:
     """The term that all rows share: a single leaf."""
-    return Term((), _flat(0), np.array([total]), ())
+    return Term((), _flat(0), np.array([total]), (np.eye(1),))
 
 
 def column_term(column: Column) -> Term:
