@@ -36,9 +36,9 @@ Integers = NDArray[np.int64]
 
 SCALE = 2**16  # weights are whole multiples of 1/SCALE
 _LARGEST = 30.0  # largest weight
-_MOMENTUM, _STEP, _REACH = 0.5, 0.2, 3.0
+_MOMENTUM, _STEP, _REACH = 0.5, 0.1, 3.0
 _BASE_STEP = 0.5
-_BURN = 0.4  # share of the steps that is not averaged
+_BURN = 0.3  # share of the steps that is not averaged
 _LOOKS = (5, 10, 15, 25, 40, 60, 80)  # steps after which tau is estimated again
 _ROUNDS = 12  # of power iteration
 _AVERAGED = 0.7  # of the budget of all steps: what the noise of an average corresponds to
