@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ from lumberjack.targets import Classes
 class Recorded(RoundedGaussian):
     """Noise that tells its deviation and how many numbers were drawn."""
 
-    made: list = []
+    made: ClassVar[list] = []
 
     def __init__(self, sigma):
         super().__init__(sigma)
@@ -121,7 +122,7 @@ def test_one_column_has_no_pairs_and_all_steps(kind):
 
 @pytest.mark.parametrize("kind", TARGETS)
 def test_noise_costs_no_more_than_is_priced(kind, sigmas):
-    """With the numbers that the floats are: a row is in one cell of each column, or leaf of each tree."""
+    """As the real numbers that the floats are: a row is in one leaf of each tree."""
     _, guarantee, asked = walk(kind)
     sizes, stages = sigmas[0], sigmas[1:]
     d = len(list(DOMAIN))
@@ -133,11 +134,26 @@ def test_noise_costs_no_more_than_is_priced(kind, sigmas):
         distinct = sorted({round(s, 9) for s in of_term})
         drawn, stages = stages[: len(distinct)], stages[len(distinct) :]
         # Smallest share first: the largest noise.
-        each = {share: sigma for share, sigma in zip(distinct, drawn, strict=True)}
+        each = dict(zip(distinct, drawn, strict=True))
         spent = sum(1 / Fraction(each[round(s, 9)]) ** 2 for s in of_term)
         assert spent <= 1 / Fraction(priced.noise) ** 2
         assert float(spent) == pytest.approx(1 / priced.noise**2, rel=1e-9)
     assert stages == []
+
+
+def test_cells_of_any_number_of_columns_cost_no_more_than_one_count(sigmas):
+    """Also where the root of that number is rounded down."""
+    guarantee = with_event(promise("two classes"), "columns", count=1)
+    guarantee = with_event(guarantee, "pairs", count=1)
+    noise = Fraction(event(guarantee, "sizes").noise)
+    for d in (1, 2, 3, 5, 6, 7, 10, 23, 47):
+        sigmas.clear()
+        codes = np.zeros((20, d), dtype=np.uint32)
+        rows = LocalRows(codes, np.zeros(20, dtype=np.int32))
+        domain = Domain({f"x{i}": DOMAIN["y"] for i in range(d)})
+        fit_forest(rows, domain, TARGETS["two classes"], guarantee, Bits(0))
+        assert d / Fraction(sigmas[0]) ** 2 <= 1 / noise**2
+        assert float(d / Fraction(sigmas[0]) ** 2 * noise**2) == pytest.approx(1, rel=1e-9)
 
 
 @pytest.mark.parametrize("kind", TARGETS)
@@ -169,7 +185,7 @@ def test_one_record_moves_one_sum_in_each_tree(kind):
 
 @pytest.mark.parametrize("kind", ["two classes", "four classes", "number"])
 def test_rows_of_one_person_move_sums_by_so_many_reaches(kind):
-    """What a step tells of r rows is at most r^2 times what it tells of one, whatever trees they meet."""
+    """A step tells at most r^2 times as much of r rows as of one, whatever their leaves."""
     r = 5
     codes, target = table(kind)
     alike = np.flatnonzero((codes[:, 0] == 7) & (target < 1))[:r]
@@ -269,14 +285,14 @@ def test_a_large_budget_finds_an_interaction(kind):
     [(0.01, 300, 20), (4.0, 3000, 2), (4.0, 3000, 3), (4.0, 3000, 1)],
 )
 def test_pairs_follow_from_the_budget_and_the_rows(epsilon, rows, n_estimators):
-    """All pairs of the strongest columns: at most mu times rows over 25, and those of n_estimators."""
+    """All pairs of the strongest columns, as many as mu times rows carry, and n_estimators allows."""
     codes, target = table("two classes", rows)
     guarantee = promise("two classes", epsilon, n_estimators=n_estimators)
     forest = fit_forest(LocalRows(codes, target), DOMAIN, TARGETS["two classes"], guarantee, Bits(0))
     pairs = event(guarantee, "pairs")
     mu = math.sqrt(pairs.count) * pairs.reach / pairs.noise
     total = forest.values[0][0, 0]
-    most = min(mu * total / 25, n_estimators * (n_estimators - 1) / 2)
+    most = min(mu * total / descent._PER_PAIR, n_estimators * (n_estimators - 1) / 2)
     assert len(forest.trees) - 5 <= most
     assert len(forest.trees) - 5 == {1: 0, 2: 1, 3: 3, 20: 0}[n_estimators]
 

@@ -13,6 +13,8 @@ from lumberjack.fitting import SCALE, Fit, Noise, Prior, as_integers, shares
 from lumberjack.terms import base_term, column_term, pair_term
 
 PRIOR = Prior(0.3, 1)
+STEP, BASE, LONGEST = fitting._STEP, fitting._BASE_STEP, fitting._REACH  # tuned, not derived
+LATER = fitting._AVERAGED
 
 
 def terms(n_columns, n_pairs=0):
@@ -51,11 +53,11 @@ def test_the_first_step_goes_towards_the_posterior_mean(make):
     fit = Fit(some, PRIOR, noise)
     g = np.random.default_rng(0).normal(size=(len(some[1].sizes), 1)) * 40
     fit.take([np.array([[30.0]]), g])
-    # Of an average over 70 % of all steps; a column has 1 of 1.2 shares.
-    variance = noise.deviation**2 * 1.2 / (0.7 * noise.steps)
-    expected = -0.2 * dense(some[1], 0.3, variance) @ g
+    # Of an average over most of all steps; a column has 1 of 1.2 shares.
+    variance = noise.deviation**2 * 1.2 / (LATER * noise.steps)
+    expected = -STEP * dense(some[1], 0.3, variance) @ g
     np.testing.assert_allclose(fit.weights[1], expected, rtol=1e-6)
-    np.testing.assert_allclose(fit.weights[0], -0.5 * 30.0 / (900.0 * 0.3))
+    np.testing.assert_allclose(fit.weights[0], -BASE * 30.0 / (900.0 * 0.3))
 
 
 def test_a_pair_moves_less_than_a_column_would():
@@ -63,21 +65,24 @@ def test_a_pair_moves_less_than_a_column_would():
     fit = Fit(some, PRIOR, Noise(20.0, 50))
     g = np.random.default_rng(1).normal(size=(len(some[1].sizes), 1)) * 40
     fit.take([np.zeros((1, 1)), g])
-    variance = 20.0**2 * 2 / (0.7 * 50)
-    np.testing.assert_allclose(fit.weights[1], -0.2 * dense(some[1], 0.05, variance) @ g, rtol=1e-6)
+    variance = 20.0**2 * 2 / (LATER * 50)
+    np.testing.assert_allclose(fit.weights[1], -STEP * dense(some[1], 0.05, variance) @ g, rtol=1e-6)
 
 
 def test_steps_shrink_where_many_trees_correct_the_same_error():
-    some = terms(60)
+    some = terms(120)
     noise = Noise(0.5, 50)
     fit = Fit(some, PRIOR, noise)
     g = [np.ones((len(t.sizes), 1)) * t.sizes[:, None] for t in some]
     g = [v * np.sign(np.sin(np.arange(len(v))))[:, None] for v in g]
     fit.take(g)
-    each = [dense(t, 0.3, noise.deviation**2 * 60.2 / (0.7 * 50)) for t in some[1:]]
-    gains = [np.abs(np.linalg.eigvals(P @ np.diag(t.sizes * 0.3))).max() for P, t in zip(each, some[1:])]
-    assert sum(gains) > 20  # so the usual step would be too long
-    expected = -3 / sum(gains) * each[0] @ g[1]
+    each = [dense(t, 0.3, noise.deviation**2 * 120.2 / (LATER * 50)) for t in some[1:]]
+    gains = [
+        np.abs(np.linalg.eigvals(P @ np.diag(t.sizes * 0.3))).max()
+        for P, t in zip(each, some[1:], strict=True)
+    ]
+    assert LONGEST / sum(gains) < STEP / 1.5  # so the usual step would be too long
+    expected = -LONGEST / sum(gains) * each[0] @ g[1]
     np.testing.assert_allclose(fit.weights[1], expected, rtol=0.05)
 
 
@@ -127,7 +132,7 @@ def additive(seed=0, rows=1e6):
     return some, cells, odds
 
 
-def fitted(some, cells, odds, steps=200, start=()):
+def fitted(some, cells, odds, steps=800, start=()):
     fit = Fit(some, PRIOR, Noise(1e-3, steps), start)
     for _ in range(steps):
         fit.take(gradients(some, cells, fit.weights, odds))
@@ -163,14 +168,14 @@ def test_where_noise_hides_everything_weights_stay_near_0():
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5, 10])
-def test_the_average_is_over_the_last_three_fifths_of_all_steps(steps):
+def test_the_average_is_over_the_later_steps(steps):
     some, seen = terms(2), []
     fit = Fit(some, PRIOR, Noise(5.0, steps))
     rng = np.random.default_rng(steps)
     for _ in range(steps):
         fit.take([rng.normal(size=(len(t.sizes), 1)) * 20 for t in some])
         seen.append([w.copy() for w in fit.weights])
-    kept = [w for taken, w in enumerate(seen, 1) if 5 * taken > 2 * steps]
+    kept = [w for taken, w in enumerate(seen, 1) if taken > fitting._BURN * steps]
     for v, found in enumerate(fit.average()):
         np.testing.assert_allclose(found, np.mean([w[v] for w in kept], axis=0))
 

@@ -1,4 +1,4 @@
-"""Trees of columns and pairs: leaves against direct binning, sizes and correlations against definitions."""
+"""Trees of columns and pairs: leaves by direct binning, sizes and correlations by their definitions."""
 
 import itertools
 import math
