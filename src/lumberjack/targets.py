@@ -216,7 +216,8 @@ class Classes:
         """
         if self.is_fitted:
             means = [v[:, 0] @ v[:, 1:] / v[:, 0].sum() for v in forest.values]
-            return forest.values[0][:, 0].sum() * self._read_scores(np.sum(means, axis=0)[None])[0]
+            (share,) = self._read_scores(np.sum(means, axis=0)[None])
+            return np.asarray(forest.values[0][:, 0].sum() * share)
         return np.asarray(np.sum([v.sum(axis=0) for v in forest.values], axis=0))
 
 
