@@ -31,6 +31,7 @@ from lumberjack import (
     voting,
 )
 from lumberjack.datasets import make_toy
+from lumberjack.engines.local import LocalRows
 from lumberjack.guarantee import (
     BOUNDS_INFERRED,
     CLASSES_INFERRED,
@@ -41,9 +42,11 @@ from lumberjack.guarantee import (
 )
 from lumberjack.inputs import read_people
 from lumberjack.kinds import Categorical, Cuts
+from lumberjack.learning import Task
 from lumberjack.noise import Bits
 from lumberjack.report import describe
 from lumberjack.targets import Classes, Numbers
+from lumberjack.training import train
 from lumberjack.voting import bin_means, bin_odds
 
 DOMAIN = Domain({"age": (0, 100), "city": ["Bonn", "Kiel", "Trier"], "member": [False, True]})
@@ -57,6 +60,11 @@ def classifier(**kwargs):
 
 def seeded_classifier(**kwargs):
     return classifier(random_state=0, **kwargs)
+
+
+def pruned(**kwargs):
+    """Trees pruned by heavy hitters, with counts in their leaves."""
+    return classifier(**{"leaf": "counts", **kwargs})
 
 
 # What goes in
@@ -136,8 +144,21 @@ class Untouchable:
         ({"delta": 1.0}, ValueError, r"delta must lie in \(0, 1\), got 1"),
         ({"n_estimators": 0}, ValueError, "n_estimators must be at least 1, got 0"),
         ({"max_depth": 1.5}, TypeError, "max_depth must be a whole number"),
-        ({"threshold": 2}, ValueError, "threshold must be at least"),
-        ({"structure_share": 1}, ValueError, "structure_share must lie strictly between"),
+        ({"leaf": "counts", "threshold": 2}, ValueError, "threshold must be at least"),
+        (
+            {"leaf": "counts", "structure_share": 1},
+            ValueError,
+            "structure_share must lie strictly between",
+        ),
+        ({"threshold": 300}, ValueError, "threshold is for trees that are pruned; leave it out"),
+        ({"structure_share": 0.5}, ValueError, "structure_share is for trees that are pruned"),
+        ({"splits": "random"}, ValueError, 'splits="random" needs pruned trees, .*leaf="counts"'),
+        (
+            {"splits": "random", "accounting": "paper"},
+            ValueError,
+            'fitted leaves need accounting="joint": .*leaf="counts" or paper',
+        ),
+        ({"feature_weights": [1, 2, 3]}, ValueError, "fitted leaves have none: leave them out"),
         ({"accounting": "paper"}, ValueError, 'splits="guided" needs accounting="joint"'),
         ({"splits": "magic"}, ValueError, "splits must be 'guided' or 'random', got 'magic'"),
         (
@@ -152,7 +173,7 @@ class Untouchable:
         ({"domain": 3}, TypeError, "domain must be a Domain, a dict or None, got int"),
         ({"rows_per_person": 0}, ValueError, "rows_per_person must be at least 1"),
         (
-            {"rows_per_person": 2, "splits": "random", "accounting": "paper"},
+            {"rows_per_person": 2, "leaf": "counts", "splits": "random", "accounting": "paper"},
             ValueError,
             'needs accounting="joint"',
         ),
@@ -241,7 +262,7 @@ def test_prediction_needs_a_fit_and_the_same_columns(table):
 
 def test_a_light_root_is_the_one_leaf(table):
     frame, y = table(50)
-    model = classifier(epsilon=0.1).fit(frame, y)
+    model = pruned(epsilon=0.1).fit(frame, y)
     assert [tree.n_leaves for tree in model.forest_.trees] == [1] * 8
     assert np.all(model.apply(frame) == 0)
     assert len(np.unique(model.predict_proba(frame), axis=0)) == 1
@@ -283,14 +304,12 @@ def test_nothing_declared_is_no_caveat(table, recwarn):
     assert model.score(frame, y) > 0.6
     regressor = LumberjackRegressor(domain=DOMAIN).fit(frame, frame["age"])
     assert regressor.guarantee_.caveats == ()
-    assert regressor.guarantee_ == plan(1.0, leaf="mean", columns=(1, 0))
+    assert regressor.guarantee_ == plan(1.0, leaf="fitted-mean", columns=(1, 0))
     paper = LumberjackRegressor(domain=DOMAIN, accounting="paper", splits="random")
     with pytest.warns(PrivacyLeakWarning, match="y_bounds"):
         assert BOUNDS_INFERRED in paper.fit(frame, frame["age"]).guarantee_.caveats
     assert classifier().fit(frame, y).guarantee_.caveats == ()
-    assert classifier(splits="random", accounting="paper").fit(frame, y).guarantee_.caveats == (
-        NOT_PROVED,
-    )
+    assert pruned(splits="random", accounting="paper").fit(frame, y).guarantee_.caveats == (NOT_PROVED,)
 
 
 def test_types_that_tell_everything_need_no_caveat():
@@ -351,7 +370,7 @@ def test_paper_settings(table):
     assert fitted.guarantee_.theorem == NOT_PROVED
 
 
-@pytest.mark.parametrize("leaf", ["counts", "majority"])
+@pytest.mark.parametrize("leaf", ["fitted", "counts", "majority"])
 def test_leaf_kinds_and_proper_probabilities(table, leaf):
     frame, y = table()
     model = classifier(leaf=leaf).fit(frame, y)
@@ -362,11 +381,12 @@ def test_leaf_kinds_and_proper_probabilities(table, leaf):
     assert model.score(frame, y) > 0.9
 
 
-def test_class_weight_moves_votes_and_costs_nothing():
+@pytest.mark.parametrize("leaf", ["fitted", "counts"])
+def test_class_weight_moves_votes_and_costs_nothing(leaf):
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"x": rng.uniform(0, 1, 8000)})
     y = (rng.random(8000) < 0.05 + 0.1 * (X["x"] > 0.5)).astype(int)
-    settings = {"epsilon": 4.0, "domain": {"x": (0, 1)}, "classes": [0, 1], "max_depth": 30}
+    settings = {"epsilon": 4.0, "domain": {"x": (0, 1)}, "classes": [0, 1], "leaf": leaf}
     plain = LumberjackClassifier(**settings).fit(X, y)
     balanced = LumberjackClassifier(**settings, class_weight="balanced").fit(X, y)
     heavy = LumberjackClassifier(**settings, class_weight={1: 100.0}).fit(X, y)
@@ -378,23 +398,24 @@ def test_class_weight_moves_votes_and_costs_nothing():
 
 def test_feature_weights_are_public_chances(table):
     frame, y = table()
-    model = classifier(feature_weights={"city": 0.0, "member": 0.0}).fit(frame, y)
+    model = pruned(feature_weights={"city": 0.0, "member": 0.0}).fit(frame, y)
     assert {int(f) for tree in model.forest_.trees for f in tree.feature} == {-1, 0}
     for bad in ({"town": 1.0}, [1.0], [0, 0, 0], [-1, 1, 1]):
         with pytest.raises(ValueError, match="feature_weights"):
-            classifier(feature_weights=bad).fit(frame, y)
-    open_city = classifier(domain={"age": (0, 90)}, feature_weights={"city": 0.0, "member": 0.0})
+            pruned(feature_weights=bad).fit(frame, y)
+    open_city = pruned(domain={"age": (0, 90)}, feature_weights={"city": 0.0, "member": 0.0})
     assert {int(f) for tree in open_city.fit(frame, y).forest_.trees for f in tree.feature} == {-1, 0}
 
 
-def test_regression(table):
+@pytest.mark.parametrize(("splits", "leaf"), [("guided", "fitted-mean"), ("random", "mean")])
+def test_regression(table, splits, leaf):
     frame, _ = table(10_000)
     y = frame["age"] + 30 * (frame["city"] == "Kiel")
-    model = LumberjackRegressor(8.0, domain=DOMAIN, y_bounds=(0, 130)).fit(frame, y)
+    model = LumberjackRegressor(8.0, domain=DOMAIN, y_bounds=(0, 130), splits=splits).fit(frame, y)
     assert model.score(frame, y) > 0.9
     assert model.predict(frame).min() >= 0
     assert model.predict(frame).max() <= 130
-    assert model.guarantee_.leaf == "mean"
+    assert model.guarantee_.leaf == leaf
     assert 0.999e-6 < model.guarantee_.verify() <= 1e-6
     with pytest.raises(ValueError, match="y contains NaN"):
         model.fit(frame, y.where(y > 5))
@@ -404,7 +425,7 @@ def test_regression(table):
 
 
 @ignore_leaks
-@pytest.mark.parametrize("kind", ["classifier", "paper", "regressor"])
+@pytest.mark.parametrize("kind", ["classifier", "pruned", "paper", "regressor"])
 def test_one_seed_gives_one_forest(table, kind):
     frame, y = table(4000)
     if kind == "regressor":
@@ -420,7 +441,8 @@ def test_one_seed_gives_one_forest(table, kind):
                 4.0, domain=DOMAIN, classes=["no", "yes"], random_state=5, n_jobs=n_jobs
             )
         else:
-            model = classifier(random_state=5, n_jobs=n_jobs)
+            leaf = "fitted" if kind == "classifier" else "counts"
+            model = classifier(random_state=5, n_jobs=n_jobs, leaf=leaf)
         return model.fit(X, y).predict(frame)
 
     one = fitted(frame, y)
@@ -442,7 +464,7 @@ def test_without_a_seed_every_forest_is_new(table):
 def test_rows_per_person_are_enforced_at_random(table):
     frame, y = table(3000)
     people = np.repeat(np.arange(300), 10)
-    model = classifier(rows_per_person=3, epsilon=50.0, max_depth=1)
+    model = pruned(rows_per_person=3, epsilon=50.0, max_depth=1)
     counts = []
     for _ in range(3):
         fitted = clone(model).fit(frame, y, person_ids=people)
@@ -605,14 +627,16 @@ def test_booleans_of_undeclared_type_are_values_whatever_one_row_holds(hold):
 def test_warnings_count_no_classes(table, recwarn):
     frame, _ = table(40)
     # A root of 40 rows passes with a chance below 1e-6 in all.
-    classifier(epsilon=0.5, classes=range(40)).fit(frame, [*range(20), *[0] * 20])
+    pruned(epsilon=0.5, classes=range(40)).fit(frame, [*range(20), *[0] * 20])
     assert ["learned nothing" in str(w.message) for w in recwarn.list] == [True]
 
 
 @pytest.mark.parametrize("target", ["class", "number"])
 def test_a_model_that_learned_nothing_says_so(table, target):
     frame, y = table(300)
-    model, y = (classifier(), y) if target == "class" else (LumberjackRegressor(), frame["age"])
+    model, y = (
+        (pruned(), y) if target == "class" else (LumberjackRegressor(splits="random"), frame["age"])
+    )
     settings = {"epsilon": 0.1, "domain": DOMAIN, **({} if target == "class" else {"y_bounds": (0, 9)})}
     with pytest.warns(UserWarning, match="learned nothing: every tree is a single leaf") as caught:
         model.set_params(**settings).fit(frame, y)
@@ -634,7 +658,9 @@ def test_many_classes_cost_no_search_each(monkeypatch):
     searches = []
     found = voting.minimize
     monkeypatch.setattr(voting, "minimize", lambda *a, **k: searches.append(1) or found(*a, **k))
-    model = LumberjackClassifier(domain={"a": (0, 1)}, classes=range(10_000), n_estimators=1)
+    model = LumberjackClassifier(
+        domain={"a": (0, 1)}, classes=range(10_000), leaf="counts", n_estimators=1
+    )
     with pytest.warns(UserWarning, match="learned nothing"):
         model.fit([[0.5]] * 60, [*range(60)])
     # A cell pair passes 3 sqrt(2) sigma by chance 1.3e-3 x 16 bins: 216 expected, 400 is 12 sigma away.
@@ -681,7 +707,8 @@ def reachable(thing, path="model", seen=None):
 @pytest.mark.parametrize(
     ("kind", "splits"),
     [
-        *itertools.product(["counts", "majority", "mean"], ["guided", "random"]),
+        *itertools.product(["counts", "majority"], ["guided", "random"]),
+        *[("fitted", "guided"), ("fitted-mean", "guided"), ("mean", "random")],
         ("exponential", "random"),
     ],
 )
@@ -689,7 +716,7 @@ def test_neighbours_with_the_same_noise_differ_in_released_values_only(table, ki
     """A planted record must not show in any attribute but the noisy values and the splits they chose."""
     frame, y = table(3000)
     more = pd.concat([frame, pd.DataFrame({"age": [99.123456], "city": ["Trier"], "member": [True]})])
-    if kind == "mean":
+    if kind.endswith("mean"):
         model = LumberjackRegressor(
             4.0, domain=DOMAIN, y_bounds=(0, 100), splits=splits, n_estimators=4, random_state=3
         )
@@ -702,9 +729,10 @@ def test_neighbours_with_the_same_noise_differ_in_released_values_only(table, ki
     assert vars(one).keys() == vars(two).keys()
     fitted = {name for name in vars(one) if name.endswith("_")}
     assert fitted == {"released_", "n_features_in_", "feature_names_in_"}
-    calibrated = splits == "guided" and kind in ("counts", "mean")
+    calibrated = splits == "guided" and kind == "counts"
     noisy = {"forest", "calibration"} if calibrated else {"forest"}
     noisy |= {"domain"} if splits == "guided" else set()  # cuts are chosen with noise
+    noisy |= {"target"} if kind == "fitted-mean" else set()  # and so are place and scale
     for first, second in ((one, two), (one.released_, two.released_)):
         for name in set(vars(first)) - noisy - {"released_"}:
             assert pickle.dumps(getattr(first, name)) == pickle.dumps(getattr(second, name)), name
@@ -741,12 +769,14 @@ def test_neighbours_with_the_same_noise_differ_in_released_values_only(table, ki
 
 
 @ignore_leaks
-@pytest.mark.parametrize("splits", ["guided", "random"])
-def test_neighbours_with_the_same_noise_learn_alike(table, splits):
+@pytest.mark.parametrize(
+    ("splits", "leaf"), [("guided", "fitted"), ("guided", "counts"), ("random", "counts")]
+)
+def test_neighbours_with_the_same_noise_learn_alike(table, splits, leaf):
     """A record of values that nobody shares: the same values, classes and scale; only cuts may move."""
     frame, y = table(3000)
     settings = {"splits": splits, "n_estimators": 4, "random_state": 3}
-    model = LumberjackClassifier(4.0, **settings).fit(frame, y)
+    model = LumberjackClassifier(4.0, leaf=leaf, **settings).fit(frame, y)
     assert set(model.domain_["city"].categories) == {"Bonn", "Kiel", "Trier"}
     for age, label in ((99.123456, "yes"), (99.123456, "maybe"), (math.nan, "maybe")):
         planted = pd.DataFrame({"age": [age], "city": ["Trento"], "member": [True]})
@@ -767,7 +797,7 @@ def test_neighbours_with_the_same_noise_learn_alike(table, splits):
 @ignore_leaks
 def test_leaf_values_are_counts_plus_the_promised_noise(table):
     frame, y = table(5000)
-    model = classifier(epsilon=8.0, n_estimators=50, max_depth=30).fit(frame, y)
+    model = pruned(epsilon=8.0, n_estimators=50, max_depth=30).fit(frame, y)
     leaves = model.apply(frame)
     target = (y == "yes").astype(int)
     noise = []
@@ -798,8 +828,8 @@ def test_guarantee_is_the_plan(table):
     frame, y = table(500)
     one = {"columns": (1, 0), "target": False}  # cuts of a declared range are learned
     assert classifier().fit(frame, y).guarantee_ == plan(4.0, 1e-6, 8, 100, **one)
-    promise = classifier(threshold=200).fit(frame, y).guarantee_
-    assert promise == plan(4.0, 1e-6, 8, 100, threshold=200, **one)
+    promise = pruned(threshold=200).fit(frame, y).guarantee_
+    assert promise == plan(4.0, 1e-6, 8, 100, leaf="counts", threshold=200, **one)
     assert changed(promise, threshold_noise=1.0).verify() > promise.delta
 
 
@@ -814,19 +844,21 @@ def test_one_label_does_not_change_how_others_are_read():
     rng = np.random.default_rng(0)
     X, y = rng.random((4000, 1)), [2**53 + 1] * 3999 + [float(2**53)]
     settings = {"domain": {"a": (0, 1)}, "classes": [2**53, 2**53 + 1], "n_estimators": 2}
-    model = LumberjackClassifier(8.0, splits="random", **settings).fit(X, y)
+    model = LumberjackClassifier(8.0, **settings).fit(X, y)
     assert model.predict(X[:1])[0] == 2**53 + 1
 
 
 @ignore_leaks
-@pytest.mark.parametrize("splits", ["guided", "random"])
-def test_feature_importances_follow_the_columns_of_the_table(table, splits):
+@pytest.mark.parametrize(
+    ("splits", "leaf"), [("guided", "fitted"), ("guided", "counts"), ("random", "counts")]
+)
+def test_feature_importances_follow_the_columns_of_the_table(table, splits, leaf):
     """In the order of fit's table, as in scikit-learn; another order, the same importances."""
     frame, y = table(6000)
-    model = seeded_classifier(splits=splits).fit(frame, y)
+    model = seeded_classifier(splits=splits, leaf=leaf).fit(frame, y)
     assert model.feature_importances_.shape == (3,)
     assert model.feature_importances_.sum() == pytest.approx(1)
-    turned = seeded_classifier(splits=splits).fit(frame[frame.columns[::-1]], y)
+    turned = seeded_classifier(splits=splits, leaf=leaf).fit(frame[frame.columns[::-1]], y)
     np.testing.assert_array_equal(turned.feature_importances_[::-1], model.feature_importances_)
     best = model.feature_names_in_[model.feature_importances_.argmax()]
     assert best == describe(model).importance[0].name
@@ -842,7 +874,9 @@ def test_guided_splits_find_the_column_that_matters():
     domain = {f"x{i}": (0, 1) for i in range(30)}
     scores = {}
     for splits in ("guided", "random"):
-        model = LumberjackClassifier(1.0, domain=domain, classes=[0, 1], splits=splits).fit(X, y)
+        model = LumberjackClassifier(
+            1.0, domain=domain, classes=[0, 1], splits=splits, leaf="counts"
+        ).fit(X, y)
         scores[splits] = model.score(X, y)
         assert model.feature_importances_.argmax() == 17
     assert scores["guided"] > 0.97
@@ -856,7 +890,7 @@ def test_guided_splits_for_numbers_and_many_classes():
     number = LumberjackRegressor(2.0, domain=domain, y_bounds=(0, 3)).fit(X, 3 * (X[:, 2] > 0.5))
     assert number.score(X, 3 * (X[:, 2] > 0.5)) > 0.95
     y = (X[:, 0] * 5).astype(int)
-    many = LumberjackClassifier(2.0, domain=domain, classes=range(5)).fit(X, y)
+    many = LumberjackClassifier(2.0, domain=domain, classes=range(5), leaf="counts").fit(X, y)
     assert many.score(X, y) > 0.8
     assert many.calibration_.shape == (5, 3)
     assert np.allclose(many.predict_proba(X[:100]).sum(axis=1), 1)
@@ -864,11 +898,14 @@ def test_guided_splits_for_numbers_and_many_classes():
 
 def test_calibration_is_part_of_guided_forests_alone(table):
     frame, y = table(3000)
-    for settings in ({"splits": "random"}, {"leaf": "majority"}):
+    for settings in ({"splits": "random", "leaf": "counts"}, {"leaf": "majority"}):
         model = classifier(**settings).fit(frame, y)
         np.testing.assert_array_equal(model.calibration_, [[1.0, 1.0, 0.0]])
         assert model.guarantee_.events[-1].count == model.n_estimators
-    model = classifier().fit(frame, y)
+    fitted = classifier().fit(frame, y)
+    np.testing.assert_array_equal(fitted.calibration_, [[1.0, 1.0, 0.0]])
+    assert fitted.guarantee_.events_for("calibration") == ()
+    model = pruned().fit(frame, y)
     (leaves,), (histogram,) = map(model.guarantee_.events_for, ("leaves", "calibration"))
     assert (leaves.count, histogram.count) == (model.n_estimators, 1)
     assert histogram.noise == leaves.noise / 2
@@ -893,16 +930,21 @@ def arrays_in(value, seen):
         yield from arrays_in(part, seen)
 
 
-@pytest.mark.parametrize("splits", ["guided", "random"])
-@pytest.mark.parametrize("leaf", ["counts", "majority", "mean"])
+@pytest.mark.parametrize(
+    ("splits", "leaf"),
+    [
+        *itertools.product(["guided", "random"], ["counts", "majority"]),
+        *[("guided", "fitted"), ("guided", "fitted-mean"), ("random", "mean")],
+    ],
+)
 def test_released_arrays_own_their_memory(table, splits, leaf):
     """A slice of a longer work buffer would keep private counts within reach, behind ``base``."""
     frame, y = table()
     model = classifier(splits=splits, leaf=leaf)
-    if leaf == "mean":
+    if leaf.endswith("mean"):
         model, y = LumberjackRegressor(domain=DOMAIN, y_bounds=(0, 100), splits=splits), frame["age"]
     found = list(arrays_in(model.fit(frame, y), {}))
-    assert len(found) > 4 * model.n_estimators
+    assert len(found) > 4 * len(model.forest_.trees)
     for array in found:
         behind = array if array.base is None else array.base
         assert behind.flags.owndata
@@ -927,6 +969,7 @@ def test_one_target_does_not_change_how_others_are_read():
     moved = grid.encode(steps.astype(float)) != grid.encode(np.array([float(str(v)) for v in steps]))
     plain = [steps[moved][0]] * 20_000
     settings = {"domain": {"a": (0, 1)}, "y_bounds": (0, 0.7), "n_estimators": 2, "random_state": 1}
+    settings["splits"] = "random"
     one = LumberjackRegressor(4.0, **settings).fit(X, plain)
     two = LumberjackRegressor(4.0, **settings).fit(X, [*plain[:-1], "0.1"])
     for a, b in zip(one.forest_.values, two.forest_.values, strict=True):
@@ -940,6 +983,17 @@ def test_weights_that_floats_cannot_tell_apart_are_refused(weights):
         model.set_params(feature_weights=weights).fit(Untouchable(), Untouchable())
 
 
+def train_numbers(frame):
+    """Guided trees with means in their leaves: estimators fit such leaves together instead."""
+    promise = plan(4.0, n_estimators=2, max_depth=8, leaf="mean", columns=(1, 0), target=False)
+    target = Numbers(0.0, 100.0)
+    rows = LocalRows(DOMAIN.encode(frame), target.encode(frame["age"].to_numpy()))
+    trained = train(rows, Task(DOMAIN, target), promise, Bits())
+    return types.SimpleNamespace(
+        released_=trained.domain, forest_=trained.forest, guarantee_=promise, targets_=target
+    )
+
+
 @pytest.mark.parametrize("kind", ["classes", "number"])
 def test_the_calibration_histogram_has_half_the_noise_of_a_leaf(table, kind, monkeypatch):
     """Released minus exact counts over 40 fits: chi-square of their variance, at 1e-6."""
@@ -951,14 +1005,13 @@ def test_the_calibration_histogram_has_half_the_noise_of_a_leaf(table, kind, mon
     apart = []
     for _ in range(40):
         if kind == "classes":
-            model = classifier(n_estimators=2, max_depth=8).fit(frame, y)
+            model = pruned(n_estimators=2, max_depth=8).fit(frame, y)
             target = (y == model.classes_[1]).astype(np.int32)
         else:
-            model = LumberjackRegressor(4.0, domain=DOMAIN, y_bounds=(0, 100), n_estimators=2)
-            model.set_params(max_depth=8).fit(frame, frame["age"])
-            target = model.targets_.encode(frame["age"].to_numpy())
+            model, numbers = train_numbers(frame), Numbers(0.0, 100.0)
+            target = numbers.encode(frame["age"].to_numpy())
         codes = model.released_.encode(frame)
-        classes = Classes(model.classes_) if kind == "classes" else model.targets_
+        classes = Classes(model.classes_) if kind == "classes" else numbers
         said = classes.say(model.forest_, model.guarantee_)
         pooled = model.forest_.pool(said, codes) / 2
         exact = bin_odds(pooled, codes, target) if kind == "classes" else bin_means(pooled[:, 0], target)

@@ -22,9 +22,10 @@ ORDER = """
     values kinds checking declared domain structure
     paths columns search thinning inputs
     growing guided
-    tree anatomy voting targets
+    tree anatomy voting
+    terms fitting residuals targets
     engines.growth engines.base engines.local engines.many
-    learning training released
+    learning descent training released
     io legend report
     base forest
     heavy_hitters

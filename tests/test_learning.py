@@ -151,7 +151,7 @@ def test_a_rare_label_is_left_out_with_its_rows():
 def test_the_scale_of_a_target_is_near_its_quantiles(shift, scale):
     """Normal targets: 2 x 1.645 standard deviations to each side of the median."""
     y = np.random.default_rng(0).normal(0, 1, 20_000) * scale + shift
-    rows = LocalRows(np.zeros((len(y), 1), dtype=np.uint32), OpenNumbers.encode(y))
+    rows = LocalRows(np.zeros((len(y), 1), dtype=np.uint32), OpenNumbers().encode(y))
     promise = plan(4.0, 1e-6, 2, 4, leaf="mean", columns=(0, 0), target=True)
     changed, _, found = learn(rows, Task(Domain({"a": (3, 3)}), OpenNumbers()), promise, Bits())
     grid = 2.0**-22 * abs(shift)  # of single precision
@@ -164,7 +164,7 @@ def test_the_scale_of_a_target_is_near_its_quantiles(shift, scale):
 def test_a_scale_is_found_where_budget_is_small():
     """Beyond the quantile scores fall slowly: its share is such that a miss has a chance below 1e-8."""
     y = np.random.default_rng(0).normal(0, 1, 20_000)
-    rows = LocalRows(np.zeros((len(y), 1), dtype=np.uint32), OpenNumbers.encode(y))
+    rows = LocalRows(np.zeros((len(y), 1), dtype=np.uint32), OpenNumbers().encode(y))
     promise = plan(0.25, 1e-6, 20, leaf="mean", columns=(0, 0), target=True)
     task = Task(Domain({"a": (3, 3)}), OpenNumbers())
     for _ in range(100):
@@ -174,14 +174,21 @@ def test_a_scale_is_found_where_budget_is_small():
 
 @pytest.mark.parametrize(
     ("values", "shares", "low", "high"),
-    [([0, 1], [0.6, 0.4], -2, 2), ([7], [1.0], 7, 7), ([1, 2, 3], [0.3, 0.4, 0.3], 0, 4)],
+    [
+        ([0, 1], [0.6, 0.4], -2.25, 2.25),
+        ([7], [1.0], 7, 7),
+        ([1, 2, 3], [0.3, 0.4, 0.3], -0.25, 4.25),
+    ],
     ids=["yes or no", "constant", "ratings"],
 )
 @pytest.mark.filterwarnings("ignore:nearly all targets")
 def test_the_scale_of_targets_that_share_values(values, shares, low, high):
-    """With little noise the median is a value, and so is the quantile of the distances from it."""
+    """With little noise the median is a value, and the quantile of distances ends the place of one.
+
+    A distance of 1 is in the place from 1 to 9/8: there are eight from one power of two to the next.
+    """
     y = np.repeat(np.array(values, dtype=float), [round(20_000 * share) for share in shares])
-    rows = LocalRows(np.zeros((len(y), 1), dtype=np.uint32), OpenNumbers.encode(y))
+    rows = LocalRows(np.zeros((len(y), 1), dtype=np.uint32), OpenNumbers().encode(y))
     promise = plan(4.0, 1e-6, 2, 4, leaf="mean", columns=(0, 0), target=True)
     _, _, found = learn(rows, Task(Domain({"a": (3, 3)}), OpenNumbers()), promise, Bits())
     assert (found.low, found.high) == (low, high)
@@ -189,7 +196,7 @@ def test_the_scale_of_targets_that_share_values(values, shares, low, high):
 
 def test_a_target_without_a_scale_is_said():
     with pytest.warns(UserWarning, match="nearly all targets"):
-        assert OpenNumbers.close(7.0, 0.0) == Numbers(7.0, 7.0, learned=True)
+        assert OpenNumbers().close(7.0, 0.0) == Numbers(7.0, 7.0, learned=True)
 
 
 def test_what_was_learned_may_be_given_again(frame):

@@ -90,7 +90,7 @@ def test_rows_in_blocks_give_the_same_forest(splits, monkeypatch):
     """Few enough rows to run uncompiled, and enough for a sample that says how to lay out a tree."""
     _, codes = rows(2100)
     target = (codes[:, 0] > 2**30).astype(np.int32) ^ (codes[:, 1] > 0)
-    promise = plan(8.0, 1e-3, 1, 8, splits=splits)
+    promise = plan(8.0, 1e-3, 1, 8, splits=splits, leaf="counts")
     task = Task(DOMAIN, Classes(np.arange(2)))
     parts = [slice(700, None), slice(0, 700)]
     many = ManyRows([Block(codes[part], target[part]) for part in parts])

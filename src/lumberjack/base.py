@@ -104,7 +104,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             threshold=self.threshold,
             rows_per_person=self.rows_per_person,
             unit=unit,
-            columns=None if domain is None else domain.to_learn(self._cuts_numbers),
+            columns=None if domain is None else domain.to_learn(self.splits == "guided"),
             target=self._learns and self._is_open(),
         )
 
@@ -112,11 +112,6 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def _learns(self) -> bool:
         """Whether what is open is learned privately: the paper's accounting has no price for it."""
         return bool(self.accounting == "joint")
-
-    @property
-    def _cuts_numbers(self) -> bool:
-        """Whether numbers are cut before trees are made, also where their range was given."""
-        return bool(self.splits == "guided")
 
     def _is_open(self) -> bool:
         """Whether classes, or bounds of the target, were not given."""

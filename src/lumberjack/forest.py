@@ -234,10 +234,6 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
         caveats.append(CLASSES_INFERRED)
         return Classes(np.array(labels), self.leaf), encoded
 
-    @property
-    def _cuts_numbers(self) -> bool:
-        return bool(self.splits == "guided" or self.leaf == "fitted")
-
     def _is_open(self) -> bool:
         return self.classes is None
 

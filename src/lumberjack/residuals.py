@@ -1,8 +1,9 @@
 """Residuals of rows and their sums over leaves: what each step of a fit adds up.
 
 In: leaf numbers of rows, weights in fixed point, encoded targets. Out: integers, which add up over
-blocks of rows. From weights to sums everything is integer arithmetic and tables, so the result is the
-same for any order and number of blocks and threads.
+blocks of rows. A residual is a function of its own row: of an integer score, by tables and integer
+arithmetic (``Softmax`` divides and rounds in floating point). So the sums are the same for any order
+and number of blocks and threads.
 """
 
 import itertools

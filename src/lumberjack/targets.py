@@ -210,7 +210,14 @@ class Classes:
         return np.asarray(1e-3 * len(forest.trees) * tie)
 
     def totals(self, forest: Forest) -> Floats:
-        """Noisy counts (or votes) of each class over all leaves and trees."""
+        """Noisy counts (or votes) of each class over all leaves and trees.
+
+        Fitted leaves: rows of each class, as many as the mean score of all rows says.
+        """
+        if self.is_fitted:
+            means = [v[:, 0] @ v[:, 1:] / v[:, 0].sum() for v in forest.values]
+            (share,) = self._read_scores(np.sum(means, axis=0)[None])
+            return np.asarray(forest.values[0][:, 0].sum() * share)
         return np.asarray(np.sum([v.sum(axis=0) for v in forest.values], axis=0))
 
 

@@ -141,7 +141,7 @@ def _groups(column: Column) -> tuple[Any, Floats]:
         parts = np.add.reduceat(sizes, [0, *(cut + 1 for cut in cuts)])
         return lambda below: _between(column.number, cuts, below, None), parts
     largest = np.argsort(-column.sizes[:-1], kind="stable")[: _CATEGORIES - 1].tolist()
-    parts = np.append(column.sizes[largest], column.sizes.sum() - column.sizes[largest].sum())
+    parts = np.append(column.sizes[largest], np.delete(column.sizes, largest).sum())
     return lambda below: _one_of(column.number, largest, below[:-1], below[-1]), parts
 
 

@@ -53,9 +53,13 @@ def test_every_engine_gives_the_same_bytes(engine, kind, monkeypatch):
 
 
 UNDECLARED = {
-    "classes": LumberjackClassifier(8.0, n_estimators=2, random_state=5),
+    "fitted classes": LumberjackClassifier(8.0, n_estimators=2, random_state=5),
+    "classes": LumberjackClassifier(8.0, n_estimators=2, leaf="counts", random_state=5),
     "numbers": LumberjackRegressor(8.0, n_estimators=2, random_state=5),
-    "random splits": LumberjackClassifier(8.0, n_estimators=2, splits="random", random_state=5),
+    "random splits": LumberjackClassifier(
+        8.0, n_estimators=2, splits="random", leaf="counts", random_state=5
+    ),
+    "random numbers": LumberjackRegressor(8.0, n_estimators=2, splits="random", random_state=5),
 }
 
 
@@ -69,6 +73,44 @@ def test_every_engine_learns_the_same(engine, kind, monkeypatch):
     expected = pack(UNDECLARED[kind].fit(X, y))
     monkeypatch.setattr(lumberjack.base, "LocalRows", ENGINES[engine])
     assert pack(UNDECLARED[kind].fit(X, y)) == expected
+
+
+FITTED = {
+    "two classes": test_golden.classifier(leaf="fitted", classes=["no", "yes"]),
+    "four classes": test_golden.classifier(leaf="fitted"),
+    "one class": test_golden.classifier(leaf="fitted", classes=["all"]),
+    "number": test_golden.regressor(),
+    "persons": test_golden.classifier(leaf="fitted", rows_per_person=3),
+    "persons, number": test_golden.regressor(rows_per_person=2),
+}
+
+
+def fit_leaves(kind, n_jobs=None):
+    X, y = test_golden.table()
+    y = {"two classes": np.where(y > 1, "yes", "no"), "one class": np.full(len(y), "all")}.get(kind, y)
+    people = np.arange(len(X)) // 4 if "persons" in kind else None
+    return FITTED[kind].set_params(n_jobs=n_jobs).fit(X, y, person_ids=people)
+
+
+@pytest.mark.parametrize("kind", FITTED)
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.filterwarnings("ignore::lumberjack.PrivacyLeakWarning")
+def test_every_engine_fits_the_same_leaves(engine, kind, monkeypatch):
+    model = fit_leaves(kind)
+    assert model.guarantee_.fits_leaves
+    expected = pack(model)
+    monkeypatch.setattr(lumberjack.base, "LocalRows", ENGINES[engine])
+    assert pack(fit_leaves(kind)) == expected
+
+
+@pytest.mark.parametrize("kind", FITTED)
+@pytest.mark.parametrize("engine", ["local", "three blocks"])
+@pytest.mark.filterwarnings("ignore::lumberjack.PrivacyLeakWarning")
+def test_two_threads_fit_the_same_leaves(engine, kind, monkeypatch):
+    expected = pack(fit_leaves(kind))
+    if engine != "local":
+        monkeypatch.setattr(lumberjack.base, "LocalRows", ENGINES[engine])
+    assert pack(fit_leaves(kind, n_jobs=2)) == expected
 
 
 @pytest.mark.parametrize("kind", ["guided", "random", "regression persons"])

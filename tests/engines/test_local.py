@@ -128,7 +128,7 @@ def test_rows_of_a_leaf_are_those_that_reach_it():
 
 
 def work(height, codes, trees=3):
-    promise = plan(1.0, 1e-6, 20, height)
+    promise = plan(1.0, 1e-6, 20, height, leaf="counts")
     coin = ThresholdCoin(promise.threshold_noise, promise.threshold, cut=promise.cut, largest=len(codes))
     thinning = Thinning(coin, height)
     features = Features.of(DOMAIN)
