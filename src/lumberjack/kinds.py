@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numba.extending import overload
 from numpy.typing import NDArray
 
 from lumberjack.kernels import kernel
@@ -355,11 +356,15 @@ def expand(codes: Codes) -> Places:
     return codes if codes.itemsize == 4 else codes.astype(np.uint32) - np.uint32(_SHIFT)
 
 
-def _shift_of(codes: Any) -> Any:
+def shift_of(codes: Any) -> Any:
+    """What compact codes are larger by; kernels know it when they are compiled."""
     return np.uint32(0 if codes.itemsize == 4 else _SHIFT)
 
 
-shift_of = kernel(_shift_of)  # what compact codes are larger by
+@overload(shift_of, inline="always", strict=False)  # type: ignore[untyped-decorator]
+def _shift_in_kernels(codes: Any) -> Any:
+    shift = 0 if codes.dtype.bitwidth == 32 else _SHIFT
+    return lambda codes: np.uint32(shift)
 
 
 @kernel

@@ -88,6 +88,13 @@ class Recode:
     tables: tuple[NDArray[np.uint32] | None, ...]
     target: NDArray[np.int32] | Numbers | None
 
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether rows stay what they are: places of given ranges, and codes of given categories."""
+        unchanged = self.target is None and all(table is None for table in self.tables)
+        cut = any(isinstance(kind, Cuts) and kind.learned for kind in self.kinds)
+        return unchanged and not cut and code_type(self.kinds).itemsize == 4
+
     def __call__(self, block: Block) -> Block:
         """Recode each row by itself."""
         target, kept = block.target, np.ones(len(block), dtype=np.bool_)
@@ -152,7 +159,8 @@ def learn(rows: Rows, task: Task, guarantee: Guarantee, bits: Bits) -> tuple[Row
         _new_codes(labels[n], k) if n in labels else None
         for n, k in zip(domain, domain.known, strict=True)
     ]
-    return rows.recode(Recode(tuple(domain.known), tuple(tables), change)), domain, target
+    recode = Recode(tuple(domain.known), tuple(tables), change)
+    return rows if recode.changes_nothing else rows.recode(recode), domain, target
 
 
 def _new_codes(labels: Sequence[Category], kind: Known) -> NDArray[np.uint32]:

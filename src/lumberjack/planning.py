@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import get_args
 
 from lumberjack.accounting import (
@@ -181,7 +182,7 @@ def plan(
             calibrated = calibration_counts(leaf) > 0
             parts += _forest_parts(m, choices, templates, calibrated, structure_share, rest)
         with _within_floats():
-            events = tuple(map(_on_grid, calibrate(epsilon, delta, parts, r)))
+            events = tuple(map(_on_grid, _calibrate(epsilon, delta, tuple(parts), r)))
     else:
         if r != 1:
             raise ValueError(
@@ -214,6 +215,12 @@ def plan(
     for weakness in guarantee.weaknesses:
         warn(weakness)
     return guarantee
+
+
+@lru_cache(maxsize=64)
+def _calibrate(epsilon: float, delta: float, parts: tuple[Part, ...], r: int) -> tuple[Event, ...]:
+    """``calibrate``, once for the check of parameters and for the fit."""
+    return calibrate(epsilon, delta, parts, r)
 
 
 def _check_structure(
