@@ -136,10 +136,13 @@ def print_caveats(caveats: Sequence[str]) -> None:
         show("  caveats     none", "green")
 
 
-def released(forest: Forest) -> dict[str, Any]:
+def released(forest: Forest, guarantee: Guarantee) -> dict[str, Any]:
     """What a model has learned, in numbers that are public with it."""
+    split = [anatomy.n_columns(tree) for tree in forest.trees]
+    fitted = {"of_columns": split.count(1), "of_pairs": split.count(2)} if guarantee.fits_leaves else {}
     return {
         "trees": len(forest.trees),
+        **fitted,
         "leaves": sum(tree.n_leaves for tree in forest.trees),
         "depth": max(int(anatomy.depths(tree).max()) for tree in forest.trees),
         "learned_nothing": anatomy.learned_nothing(forest),
@@ -148,8 +151,10 @@ def released(forest: Forest) -> dict[str, Any]:
 
 def print_released(forest: Forest, guarantee: Guarantee) -> None:
     """How many trees and leaves there are, and what to do if there are only stumps."""
-    found = released(forest)
+    found = released(forest, guarantee)
     trees, leaves = (f"{found[n]:,} {n if found[n] > 1 else one}" for n, one in _NOUNS.items())
+    if guarantee.fits_leaves:
+        trees += f" ({found['of_columns']:,} of a column, {found['of_pairs']:,} of a pair of columns)"
     show(f"Released: {trees} with {leaves} in all, up to {found['depth']} levels deep")
     if found["learned_nothing"]:
         show(f"{anatomy.NOTHING} {guarantee.way_out}", "bold red")

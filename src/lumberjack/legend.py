@@ -13,14 +13,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lumberjack.accounting import spent
+from lumberjack.anatomy import n_columns
+from lumberjack.events import FIT_USES
 from lumberjack.guarantee import BOUNDS_INFERRED, CLASSES_INFERRED, Guarantee
 from lumberjack.kinds import Categorical, Category, Cuts, Known, Numeric
 from lumberjack.quoting import one_line
 from lumberjack.released import Released
-from lumberjack.targets import Classes
+from lumberjack.targets import Classes, Target
 from lumberjack.units import one, several
 
-__all__ = ["Entry", "Origin", "aligned", "columns_of", "in_lines", "shares", "spread", "target_of"]
+__all__ = [
+    "Entry",
+    "Origin",
+    "aligned",
+    "columns_of",
+    "fit_in_words",
+    "in_lines",
+    "shares",
+    "spread",
+    "target_of",
+    "weights_in_words",
+]
 
 Origin = Literal["declared", "learned", "read off the data"]
 
@@ -53,6 +66,8 @@ class Entry:
         Whether bounds or categories were read off the data, even if cuts inside were learned.
     scale : (float, float) or None
         Place and scale of a target, where they were learned.
+    limits : (float, float) or None
+        Bounds of predictions that were declared, where place and scale were learned all the same.
     """
 
     name: str
@@ -64,6 +79,7 @@ class Entry:
     bounds: tuple[float, float] | None = None
     inferred: bool = False
     scale: tuple[float, float] | None = None
+    limits: tuple[float, float] | None = None
 
     @property
     def is_cut(self) -> bool:
@@ -94,7 +110,10 @@ class Entry:
             said = "no category was frequent enough to be released, only missing or not"
         elif not self.is_cut:
             said = f"one of {len(self.values):,} {said}{' or missing' * self.missing}"
-        return f"{said}, {self.origin}" + (f" ({self.share:.1%} of the budget)" if self.share else "")
+        said += f", {self.origin}" + (f" ({self.share:.1%} of the budget)" if self.share else "")
+        if self.limits is not None:
+            said += "; predictions from {} to {}, declared".format(*several(self.limits))
+        return said
 
     def listed(self) -> list[str]:
         """All values, in words."""
@@ -134,6 +153,7 @@ class Entry:
             **({"range": bounds, "cuts": plain} if self.is_cut else {listed: plain}),
             **({"missing": self.missing} if self.kind == "category" else {}),
             **scaled,
+            **({} if self.limits is None else {"limits": list(self.limits)}),
         }
 
 
@@ -168,7 +188,57 @@ def target_of(released: Released) -> Entry:
         return Entry("target", "class", origin, share, tuple(target.labels.tolist()))
     origin, share = _origin(target.learned, BOUNDS_INFERRED in caveats), prices.get("scale", 0.0)
     scale = (target.centre, target.scale) if target.learned else None
-    return Entry("target", "number", origin, share, bounds=(target.low, target.high), scale=scale)
+    bounds, limits = (target.low, target.high), target.limits
+    return Entry("target", "number", origin, share, bounds=bounds, scale=scale, limits=limits)
+
+
+def fit_in_words(released: Released) -> tuple[str, ...]:
+    """Which trees a model of fitted leaves has, what was released of the data, and what weights mean."""
+    split = [n_columns(tree) for tree in released.forest.trees]
+    columns, pairs = split.count(1), split.count(2)
+    steps = {use: sum(e.count for e in released.guarantee.events_for(use)) for use in FIT_USES}
+    clips = sum(e.count for e in released.guarantee.events_for("clips"))
+    several_of = (
+        f"{columns:,} tree{'s' * (columns != 1)} of one column and {pairs:,} of a pair of columns"
+    )
+    said = (
+        "Released of the data, with noise: how many rows are in each cell of each column (an interval "
+        f"of a number, a category, or missing); and, in {steps['columns']:,} steps on columns and "
+        f"{steps['pairs']:,} on columns and pairs, for each leaf the sum of how far the predictions of "
+        "its rows were off (residuals). "
+    )
+    if clips:
+        said += f"Residuals are clipped at {clips:,} limits that were chosen privately. "
+    return (
+        f"{several_of}, and a single leaf that all rows share. A row is in one leaf of each tree.",
+        said + "Sizes and weights of leaves are computed from that, and from nothing else.",
+        weights_in_words(released.target),
+    )
+
+
+def weights_in_words(target: Target) -> str:
+    """What the weights of fitted leaves mean."""
+    if not isinstance(target, Classes):
+        place, unit = several((target.centre, (target.high - target.low) / 2))
+        kept = (
+            "" if target.limits is None else " and clipped to {} to {}".format(*several(target.limits))
+        )
+        return (
+            "The weights of a row's leaves add up to a score: the prediction is "
+            f"{place} + {unit} times the score{kept}."
+        )
+    labels = target.labels.tolist()
+    if len(labels) == 1:
+        return f"There is a single class, {labels[0]}, so weights change nothing."
+    if len(labels) == 2:
+        return (
+            f"The weights of a row's leaves add up to a score: the log odds of {labels[1]} against "
+            f"{labels[0]}. At 0 both are equally likely; each 0.7 more doubles the odds of {labels[1]}."
+        )
+    return (
+        "A leaf has a weight for each class. The weights of a row's leaves add up to a score for each "
+        "class: each 0.7 more doubles the chance of a class compared with those of the others."
+    )
 
 
 def _origin(learned: bool, inferred: bool) -> Origin:

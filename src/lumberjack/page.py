@@ -200,19 +200,20 @@ def _noise(report: Description) -> str:
             _label(x + step / 2, 13 + height - tall, f"{part:.0%}"),
             _label(x + step / 2, 32 + height, name),
         ]
-    alt = "Leaf sizes in multiples of their noise: " + ", ".join(
+    alt = "Sizes in multiples of their noise: " + ", ".join(
         f"from {name}: {part:.0%}" for name, part in zip(names, share.tolist(), strict=True)
     )
+    which, empty = ("Cells of columns", "cell") if report.fit else ("Leaves", "leaf")
     caption = (
-        f"Leaves by their noisy size, in multiples of the noise ({report.size_noise:,.1f} rows). Sizes "
-        "below 2 (orange) can hardly be told from an empty leaf."
+        f"{which} by their noisy size, in multiples of the noise ({report.size_noise:,.1f} rows). Sizes "
+        f"below 2 (orange) can hardly be told from an empty {empty}."
     )
     return _paragraphs([said]) + _figure(alt, height + 40, "".join(drawing), caption)
 
 
 def _importance(report: Description) -> str:
     note = (
-        "Share of each column in what the splits explain (decrease of impurity), computed from released "
+        f"Share of each column in {report.what_matters}, computed from released "
         "values alone: reading it costs no privacy, and noise limits it as it limits the model."
     )
     most = max((part.share for part in report.importance), default=0.0) or 1.0
@@ -242,7 +243,7 @@ def _trees(report: Description) -> str:
     drawing.append(_label(0, 11, f"{tallest:,} leaves", "start"))
     alt = f"Leaves of each of the {n} trees: from {min(report.leaves):,} to {tallest:,}."
     picture = _figure(alt, height + 18, "".join(drawing), "Leaves of each tree, empty ones included.")
-    return _paragraphs([report.shape_in_words()]) + picture
+    return _paragraphs(report.trees_in_words()) + picture
 
 
 def _columns(report: Description) -> str:
