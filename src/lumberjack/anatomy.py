@@ -19,7 +19,6 @@ __all__ = [
     "importances",
     "leaf_sizes",
     "learned_nothing",
-    "n_columns",
     "node_sums",
 ]
 
@@ -67,11 +66,6 @@ def depths(tree: Tree) -> NDArray[np.int64]:
         depth += depth[above]
         above = above[above]
     return depth
-
-
-def n_columns(tree: Tree) -> int:
-    """Number of columns that a tree splits on."""
-    return len(np.unique(tree.feature[tree.feature != LEAF]))
 
 
 def learned_nothing(forest: Forest) -> bool:

@@ -407,7 +407,7 @@ def inspect(
         print_json(
             {
                 "estimator": type(loaded).__name__,
-                "released": released(loaded.forest_, g),
+                "released": released(loaded.released_),
                 "holds": holds,
                 "recomputed_delta": delta,
                 "guarantee": dataclasses.asdict(g),
@@ -419,7 +419,7 @@ def inspect(
         )
     else:
         show(f"{type(loaded).__name__}, {len(loaded.domain_)} columns")
-        print_released(loaded.forest_, g)
+        print_released(loaded.released_)
         print_guarantee(g)
         if g.fits_leaves:
             show("\n".join(["Weights", f"  {one_line(weights_in_words(loaded.released_.target))}"]))

@@ -189,7 +189,7 @@ def train(
     write(output, pack(fitted), force)
     promise = fitted.guarantee_
     if as_json:
-        found = {"released": released(fitted.forest_, promise), "guarantee": dataclasses.asdict(promise)}
+        found = {"released": released(fitted.released_), "guarantee": dataclasses.asdict(promise)}
         print_json({"model": str(output), **found})
         return
     if check is not None:
@@ -198,7 +198,7 @@ def train(
         _say_outside(check, aim, y)
         say(f"Wrote {output}.")
     print_guarantee(promise, short=True)
-    print_released(fitted.forest_, promise)
+    print_released(fitted.released_)
 
 
 def _aim(

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lumberjack.accounting import spent
-from lumberjack.anatomy import n_columns
 from lumberjack.events import FIT_USES
 from lumberjack.guarantee import BOUNDS_INFERRED, CLASSES_INFERRED, Guarantee
 from lumberjack.kinds import Categorical, Category, Cuts, Known, Numeric
@@ -194,7 +193,7 @@ def target_of(released: Released) -> Entry:
 
 def fit_in_words(released: Released) -> tuple[str, ...]:
     """Which trees a model of fitted leaves has, what was released of the data, and what weights mean."""
-    split = [n_columns(tree) for tree in released.forest.trees]
+    split = [len(tree.columns) for tree in released.forest.trees]
     columns, pairs = split.count(1), split.count(2)
     steps = {use: sum(e.count for e in released.guarantee.events_for(use)) for use in FIT_USES}
     clips = sum(e.count for e in released.guarantee.events_for("clips"))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lumberjack.accounting import Choices, NoisySums, cutoffs_delta
-from lumberjack.anatomy import NOTHING, depths, n_columns
+from lumberjack.anatomy import NOTHING, depths
 from lumberjack.domain import Domain
 from lumberjack.events import in_words
 from lumberjack.guarantee import Guarantee
@@ -293,7 +293,7 @@ def _sizes(released: Released) -> tuple[tuple[float, ...] | None, float]:
     g = released.guarantee
     if g.fits_leaves:
         each = zip(released.forest.trees, released.forest.values, strict=True)
-        found = [v[:, 0] for tree, v in each if n_columns(tree) == 1]
+        found = [v[:, 0] for tree, v in each if len(tree.columns) == 1]
         noise = max((e.noise for e in g.events_for("sizes") if isinstance(e, NoisySums)), default=0.0)
         # All columns share the price of one.
         return tuple(np.concatenate(found or [np.zeros(0)]).tolist()), noise * math.sqrt(
