@@ -5,8 +5,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from lumberjack.guarantee import ClassLeaf
-
 __all__ = ["LEAF_OF_NUMBERS", "app"]
 
 LEAF_OF_NUMBERS = (
@@ -47,7 +45,7 @@ Depth = Annotated[
     typer.Option("--depth", help="Deepest level at which a node may split. Not used by fitted leaves."),
 ]
 LeafOption = Annotated[
-    ClassLeaf | None,
+    Literal["fitted", "counts", "majority", "exponential"] | None,
     typer.Option(
         help="What a leaf releases, if classes are predicted. Default: fitted, or counts with random "
         "splits or the paper's accounting."
