@@ -43,10 +43,10 @@ def test_what_is_learned_has_its_share_and_the_rest_is_divided_as_without(leaf, 
 
 
 def test_fitted_leaves_share_what_is_left():
-    """5 % for sizes of cells, 20 % for columns alone, 75 % for all; of numbers, 2 % for clips first."""
-    assert shares(plain(1.0)) == pytest.approx({"sizes": 0.05, "columns": 0.2, "pairs": 0.75}, rel=1e-6)
+    """5 % for sizes of cells, 15 % for columns alone, 80 % for all; of numbers, 2 % for clips first."""
+    assert shares(plain(1.0)) == pytest.approx({"sizes": 0.05, "columns": 0.15, "pairs": 0.8}, rel=1e-6)
     found = shares(plan(1.0, leaf="fitted-mean", columns=(0, 0)))
-    parts = {"clips": 0.02, "sizes": 0.98 * 0.05, "columns": 0.98 * 0.2, "pairs": 0.98 * 0.75}
+    parts = {"clips": 0.02, "sizes": 0.98 * 0.05, "columns": 0.98 * 0.15, "pairs": 0.98 * 0.8}
     expected = {"scale": 0.05, **{use: 0.95 * share for use, share in parts.items()}}
     assert found == pytest.approx(expected, rel=1e-6)
 

@@ -64,7 +64,7 @@ _SOME_COLUMNS = (10, 10)  # numbers and categories, where nothing is said about 
 _CUT_SHARE, _CATEGORY_SHARE, _CLASS_SHARE, _SCALE_SHARE = 0.05, 0.05, 0.01, 0.05
 _PLACE_PART = 0.2  # of a target's scale: a quantile near the end is harder to find than the median
 # Of what is left for fitted leaves: cell sizes, the fit of columns, and the fit with pairs.
-_FIT_SHARES = {"sizes": 0.05, "columns": 0.2, "pairs": 0.75}
+_FIT_SHARES = {"sizes": 0.05, "columns": 0.15, "pairs": 0.8}
 _CLIP_SHARE = 0.02
 _FINEST, _MOST_NOISE = 2**10, 2.0**14  # grid of residuals: fine, but its noise must be quick to draw
 _CHOICE_PART = 6 / 13  # choices in a guided structure's budget: 30 % of all; pruning: 35 %
