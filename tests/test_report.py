@@ -16,7 +16,7 @@ from promises import changed, plain
 from lumberjack import Domain, LumberjackClassifier, LumberjackRegressor, compose, load, plan
 from lumberjack.anatomy import NOTHING
 from lumberjack.guarantee import DOMAIN_INFERRED, SEEDED
-from lumberjack.legend import Entry
+from lumberjack.legend import LITTLE, Entry
 from lumberjack.page import render
 from lumberjack.planning import plan_heavy_hitters
 from lumberjack.report import NOT_COVERED, Part, describe
@@ -368,6 +368,40 @@ def test_a_model_that_learned_nothing_says_so(models):
     assert NOTHING not in models["counts"].privacy_report()
     assert NOTHING not in Page(render(describe(models["counts"]))).text
     assert found.to_dict()["learned_nothing"] is True
+
+
+@pytest.mark.parametrize("name", ["fitted", "regression", "learned", "learned regression"])
+def test_a_fit_that_learned_next_to_nothing_says_so(models, name):
+    """Its weights are made so small that predictions of all rows are nearly the same."""
+    model = copy.copy(models[name])
+    forest = model.forest_
+    small = [
+        np.column_stack([v[:, 0], v[:, 1:] * (0.01 if i else 1)]) for i, v in enumerate(forest.values)
+    ]
+    model.released_ = replace(model.released_, forest=replace(forest, values=tuple(small)))
+    X, _ = table()
+    if name in ("fitted", "learned"):
+        odds = [
+            np.log(m.predict_proba(X)[:, 1] / m.predict_proba(X)[:, 0]) for m in (model, models[name])
+        ]
+        assert odds[0].std() < 0.1 < odds[1].std()
+    else:
+        said = [m.predict(X) / m.targets_.scale for m in (model, models[name])]
+        assert said[0].std() < 0.1 < said[1].std()
+    found = describe(model)
+    text, page = found.text(), Page(render(found))
+    rows = f"{model.guarantee_.suggested_rows:,}"
+    for said in (LITTLE, f"at least {rows}), a larger epsilon, or fewer columns."):
+        assert said in text
+        assert said in page.red
+        assert said not in models[name].privacy_report()
+    assert found.to_dict()["learned_little"] is True
+
+
+def test_a_forest_of_single_leaves_has_no_sizes_to_compare(models):
+    found = replace(describe(models["fitted"]), sizes=())
+    assert "there are no leaf sizes to compare" in found.text()
+    assert "nan" not in found.text() + Page(render(found)).text
 
 
 # What it must not do

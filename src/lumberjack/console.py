@@ -26,6 +26,7 @@ from rich.text import Text
 from lumberjack import anatomy
 from lumberjack.files import open_to_write
 from lumberjack.guarantee import Guarantee, PrivacyLeakWarning
+from lumberjack.legend import LITTLE, learned_little
 from lumberjack.quoting import CONTROL, quote_all
 from lumberjack.released import Released
 
@@ -157,8 +158,9 @@ def print_released(model: Released) -> None:
     if model.guarantee.fits_leaves:
         trees += f" ({found['of_columns']:,} of a column, {found['of_pairs']:,} of a pair of columns)"
     show(f"Released: {trees} with {leaves} in all, up to {found['depth']} levels deep")
-    if found["learned_nothing"]:
-        show(f"{anatomy.NOTHING} {model.guarantee.way_out}", "bold red")
+    if found["learned_nothing"] or learned_little(model):
+        said = anatomy.NOTHING if found["learned_nothing"] else LITTLE
+        show(f"{said} {model.guarantee.way_out}", "bold red")
 
 
 @contextmanager

@@ -22,12 +22,14 @@ from lumberjack.targets import Classes, Target
 from lumberjack.units import one, several
 
 __all__ = [
+    "LITTLE",
     "Entry",
     "Origin",
     "aligned",
     "columns_of",
     "fit_in_words",
     "in_lines",
+    "learned_little",
     "shares",
     "spread",
     "target_of",
@@ -36,6 +38,8 @@ __all__ = [
 
 Origin = Literal["declared", "learned", "read off the data"]
 
+LITTLE = "This model learned next to nothing: its predictions hardly differ between rows."
+_LITTLE = 0.1  # of log odds, about 2.5 percentage points, or of the scale of a target
 _LETTERS = 80  # of a shortened list
 _NAMES = {"class": "classes", "category": "categories"}
 _CUTS = 7  # of a shortened list
@@ -213,6 +217,22 @@ def fit_in_words(released: Released) -> tuple[str, ...]:
         said + "Sizes and weights of leaves are computed from that, and from nothing else.",
         weights_in_words(released.target),
     )
+
+
+def learned_little(released: Released) -> bool:
+    """Whether scores of fitted leaves hardly vary over rows, as far as released sizes tell."""
+    target = released.target
+    if not released.guarantee.fits_leaves:
+        return False
+    variance = 0.0
+    for values in released.forest.values:
+        share = values[:, :1] / (values[:, 0].sum() or 1.0)
+        away = values[:, 1:] - (share * values[:, 1:]).sum(axis=0)
+        variance += float((share * away**2).sum())
+    unit = 1.0
+    if not isinstance(target, Classes):
+        unit = (target.high - target.low) / 2 / (target.scale or math.inf)
+    return math.sqrt(variance) * unit < _LITTLE
 
 
 def weights_in_words(target: Target) -> str:

@@ -9,7 +9,6 @@ from html import escape as escape_tags
 
 import numpy as np
 
-from lumberjack.anatomy import NOTHING
 from lumberjack.formula import by_hand
 from lumberjack.legend import Entry, spread
 from lumberjack.quoting import CONTROL
@@ -121,8 +120,8 @@ def _verdict(report: Description) -> str:
     boxes = [_box("good" if report.holds else "bad", kept, f" {said}")]
     if g.weaknesses:
         boxes.append(_box("bad", "Numbers that promise next to nothing.", "", _items(g.weaknesses)))
-    if report.learned_nothing:
-        boxes.append(_box("bad", NOTHING, f" {report.guarantee.way_out}"))
+    if report.nothing:
+        boxes.append(_box("bad", report.nothing, f" {report.guarantee.way_out}"))
     if g.caveats:
         title = "Caveats: what breaks or weakens the promise."
         boxes.append(_box("bad", title, "", _items(g.caveats)))
@@ -183,7 +182,7 @@ def _label(x: float, y: float, text: str, anchor: str = "middle") -> str:
 
 def _noise(report: Description) -> str:
     said = report.noise_in_words()
-    if report.sizes is None or report.learned_nothing:
+    if not report.sizes or report.learned_nothing:
         return _paragraphs([said])
     sizes, noise = np.array(report.sizes), max(report.size_noise, 1e-9)
     # Powers of two of the noise: what lies left of 1 cannot be told from an empty leaf.

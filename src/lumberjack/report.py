@@ -15,7 +15,17 @@ from lumberjack.anatomy import NOTHING, depths
 from lumberjack.domain import Domain
 from lumberjack.events import in_words
 from lumberjack.guarantee import Guarantee
-from lumberjack.legend import Entry, aligned, columns_of, fit_in_words, in_lines, shares, target_of
+from lumberjack.legend import (
+    LITTLE,
+    Entry,
+    aligned,
+    columns_of,
+    fit_in_words,
+    in_lines,
+    learned_little,
+    shares,
+    target_of,
+)
 from lumberjack.quoting import one_line
 from lumberjack.released import Fitted, Released, released_by
 from lumberjack.targets import Classes
@@ -83,7 +93,9 @@ class Description:
     fit : tuple of str
         Of fitted leaves: trees, what was released, and the meaning of weights, in words.
     learned_nothing : bool
-        Whether all trees are single leaves.
+        Whether all rows get the same prediction.
+    learned_little : bool
+        Whether predictions of fitted leaves hardly differ between rows.
     fingerprint : str or None
         SHA-256 of the model file.
     """
@@ -102,6 +114,7 @@ class Description:
     sizes: tuple[float, ...] | None
     size_noise: float
     learned_nothing: bool
+    learned_little: bool = False
     fit: tuple[str, ...] = ()
     fingerprint: str | None = None
 
@@ -166,7 +179,7 @@ class Description:
 
     def noise_in_words(self) -> str:
         """The noise against the leaf sizes."""
-        if self.learned_nothing:
+        if self.sizes == () or (self.learned_nothing and not self.fit):
             return "Every tree is a single leaf, so there are no leaf sizes to compare with the noise."
         if self.sizes is None:
             return "Leaves release a label and no size, so there is nothing to compare."
@@ -195,6 +208,11 @@ class Description:
         return [shape, *self.fit]
 
     @property
+    def nothing(self) -> str:
+        """What to say of a model that learned nothing, or next to nothing."""
+        return NOTHING if self.learned_nothing else LITTLE if self.learned_little else ""
+
+    @property
     def what_matters(self) -> str:
         """What the importance of a column is a share of."""
         if self.fit:
@@ -220,7 +238,7 @@ class Description:
         lines = [f"Privacy report: {self.promise}", ""]
         lines += [f"CAVEAT: {caveat}" for caveat in self.guarantee.caveats] or ["No caveats."]
         lines += [f"WEAK: {weakness}" for weakness in self.guarantee.weaknesses]
-        lines += [f"{NOTHING} {self.guarantee.way_out}"] if self.learned_nothing else []
+        lines += [f"{self.nothing} {self.guarantee.way_out}"] if self.nothing else []
         lines += [f"Recomputed: delta = {self.recomputed:.8g}, the promise {verdict}."]
         lines += ["", "In words", *(f"  {line}" for line in self.in_words())]
         lines += ["", "In numbers", *aligned(self.in_numbers())]
@@ -255,6 +273,7 @@ class Description:
             "size_noise": self.size_noise,
             "fit": list(self.fit),
             "learned_nothing": self.learned_nothing,
+            "learned_little": self.learned_little,
             "columns": [entry.to_dict() for entry in self.columns],
             "target": self.target.to_dict(),
             "domain": self.domain.to_dict(),
@@ -283,6 +302,7 @@ def describe(model: Fitted, fingerprint: str | None = None) -> Description:
         sizes=sizes,
         size_noise=noise,
         learned_nothing=released.learned_nothing,
+        learned_little=learned_little(released),
         fit=fit_in_words(released) if g.fits_leaves else (),
         fingerprint=fingerprint,
     )
