@@ -58,6 +58,28 @@ def choices_delta(epsilon, mu, ranges):
     return float(np.trapezoid(reached * stats.norm.pdf(z), z))
 
 
+def events_delta(epsilon, events, r=1):
+    """Delta of the events of a record, as its JSON has them, in the order in which they are asked.
+
+    From below where there are choices, and else exact. Also: by how much of it a bound may be above.
+    """
+    squares, quiet, ranges = mp.mpf(0), mp.mpf(1), []
+    for e in events:
+        if e["kind"] == "choices":
+            ranges.append((e["count"], r * e["exponent"] * e["score_range"]))
+            continue
+        squares += e["count"] * (mp.mpf(e.get("reach", 1)) / e["noise"]) ** 2
+        if e.get("cutoff") is not None:
+            quiet *= 1 - cutoff_delta(e["count"], e["noise"], e["cutoff"], r)
+            assert e["threshold"] >= e["cut"] + r + e["cutoff"] - 1e-9
+    mu = r * mp.sqrt(squares)
+    if not ranges:
+        return gaussian_delta(epsilon, mu) + 1 - quiet, 1e-9
+    # A bound rounds ranges that are no multiples of one step up, and this rounds them down.
+    above = 0.02 if len({eta for _, eta in ranges}) == 1 else 0.08
+    return choices_delta(epsilon, float(mu), ranges) + float(1 - quiet), above
+
+
 def theorem1_delta(epsilon, m, sigma, Delta):
     """Every j, as the paper prints it."""
     with mp.workdps(DIGITS):

@@ -112,8 +112,8 @@ def test_every_command_explains_itself(run):
 
 
 def test_plan_says_what_a_budget_buys(run):
-    code, out, _ = run("plan --epsilon 0.5 --trees 10 --json")
-    found, expected = json.loads(out), plan(0.5, 1e-6, 10)
+    code, out, _ = run("plan --epsilon 0.5 --trees 10 --leaf counts --json")
+    found, expected = json.loads(out), plan(0.5, 1e-6, 10, leaf="counts")
     assert code == 0
     listed = {event["use"]: event for event in found["guarantee"]["events"]}
     assert listed["structure"]["threshold"] == expected.threshold == found["threshold"]
@@ -123,7 +123,54 @@ def test_plan_says_what_a_budget_buys(run):
     code, out, _ = run("plan --epsilon 3 --regression --rows-per-person 2")
     assert code == 0
     assert "3 <-" in out
-    assert f"{plan(3, 1e-6, leaf='mean', rows_per_person=2).suggested_rows:,}" in out
+    assert f"{plan(3, 1e-6, leaf='fitted-mean', rows_per_person=2).suggested_rows:,}" in out
+    code, out, _ = run("plan --epsilon 3 --regression --splits random")
+    assert code == 0
+    assert f"{plan(3, 1e-6, leaf='mean', splits='random').suggested_rows:,}" in out
+    assert "rows to split a node" in out.replace("\n", " ") or "split a node" in out
+
+
+def test_plan_of_fitted_leaves_says_what_steps_and_cells_have(run):
+    """Noise of cells of 20 columns, and of a step whose sums move by 1; JSON without infinities."""
+    code, out, _ = run("plan --epsilon 0.5 --json")
+    found = json.loads(out, parse_constant=pytest.fail)
+    assert code == 0
+    events = {event["use"]: event for event in found["guarantee"]["events"]}
+    assert found["size_noise"] == pytest.approx(events["sizes"]["noise"] * 20**0.5)
+    assert found["step_noise"] == pytest.approx(events["pairs"]["noise"] / events["pairs"]["reach"])
+    assert found["steps"] == {"columns": 40, "pairs": 60}
+    assert found["category_threshold"] == events["categories"]["threshold"]
+    assert found["suggested_rows"] == plan(0.5).suggested_rows
+    assert [row["epsilon"] for row in found["table"]] == [0.1, 0.25, 0.5, 1, 2, 4, 8]
+    code, out, _ = run("plan --epsilon 0.5")
+    assert code == 0
+    for said in ("name a", "noise of a", "all", "40 steps on columns and 60 on columns and pairs", "<-"):
+        assert said in out
+    for said in ("split a node", "stumps", "levels", "calibration"):
+        assert said not in out
+
+
+@pytest.mark.parametrize(
+    ("options", "leaf"),
+    [
+        ("", "fitted"),
+        ("--splits guided", "fitted"),
+        ("--splits guided --leaf counts", "counts"),
+        ("--splits random", "counts"),
+        ("--splits random --leaf majority", "majority"),
+        ("--accounting paper", "counts"),
+        ("--accounting paper --leaf exponential", "exponential"),
+        ("--regression", "fitted-mean"),
+        ("--regression --splits random", "mean"),
+        ("--regression --accounting paper", "mean"),
+        ("--structure-share 0.4 --leaf counts", "counts"),
+        ("--depth 7", "fitted"),
+    ],
+)
+def test_leaf_follows_from_the_other_options(run, options, leaf):
+    code, out, _ = run(f"plan --json {options}")
+    assert code == 0
+    assert json.loads(out)["guarantee"]["leaf"] == leaf
 
 
 def test_the_demo_writes_files_that_the_other_commands_read(run, tmp_path):
@@ -257,6 +304,9 @@ def test_bars_on_a_terminal(run, folder, tmp_path, monkeypatch):
     code, _, err = run(" ".join(train_options(folder)), "-o", tmp_path / "m")
     assert code == 0
     assert "Reading" in err
+    assert "steps" in err
+    line = [*train_options(folder), "--leaf", "counts"]
+    _, _, err = run(" ".join(line), "-o", tmp_path / "n")
     assert "trees" in err
 
 
@@ -314,21 +364,29 @@ def test_training_ends_with_what_was_released(run, folder, tmp_path):
     assert leaves > 8
     first, *_, last = out.splitlines()
     assert first == "(4, 1e-06)-differential privacy, add/remove a row"
-    assert last.startswith(f"Released: 4 trees with {leaves:,} leaves in all, up to ")
+    pairs = len(forest.trees) - 3  # a leaf for all rows, two columns, and at most one pair of them
+    assert 0 <= pairs <= 1
+    split = f"(2 of a column, {pairs} of a pair of columns)"
+    assert last.startswith(f"Released: {3 + pairs} trees {split} with {leaves:,} leaves in all, up to ")
     assert "recomputed  delta = " in out
     assert "theorem" not in out
     assert NOTHING not in out
-    assert f"{leaves:,} leaves" in run("inspect", tmp_path / "m")[1]
+    out = run("inspect", tmp_path / "m")[1]
+    assert f"{leaves:,} leaves" in out
+    assert "the log odds of yes against no" in out
+    found = json.loads(run("inspect", tmp_path / "m", "--json")[1])["released"]
+    assert (found["trees"], found["of_columns"], found["of_pairs"]) == (3 + pairs, 2, pairs)
 
 
 def test_a_model_that_learned_nothing_says_so(run, folder, tmp_path):
     people(5).to_csv(tmp_path / "few.csv", index=False)  # 5 rows pass a threshold with less than delta
-    line = train_options(folder, tmp_path / "few.csv")
+    line = [*train_options(folder, tmp_path / "few.csv"), "--leaf", "counts"]
     code, out, _ = run(" ".join(line), "-o", tmp_path / "m")
     assert code == 0
     assert "Released: 4 trees with 4 leaves in all, up to 0 levels deep" in out
     assert NOTHING in out
-    assert f"at least {PROMISE.suggested_rows:,}" in out
+    promise = plan(4, 1e-6, 4, 30, columns=(1, 0), target=False, leaf="counts")
+    assert f"at least {promise.suggested_rows:,}), a larger epsilon, or fewer trees." in out
     code, out, _ = run(" ".join(line), "-o", tmp_path / "n", "--json")
     expected = {"trees": 4, "leaves": 4, "depth": 0, "learned_nothing": True}
     assert json.loads(out)["released"] == expected
@@ -417,7 +475,7 @@ def test_inspection_finds_a_promise_that_does_not_hold(run, folder, tmp_path):
     assert "The promise holds" in out
     header, arrays = fuzz_models.take_apart((folder / "model.lumberjack").read_bytes())
     for event in header["guarantee"]["events"]:
-        if event["use"] in ("leaves", "calibration"):
+        if event["use"] in ("columns", "pairs"):
             event["noise"] /= 2
     (tmp_path / "liar").write_bytes(fuzz_models.put_together(header, arrays))
     code, _, err = run("inspect", tmp_path / "liar", "--verify")
@@ -531,6 +589,14 @@ TRAIN = "train people.csv --target back --domain domain.json --skip id --epsilon
         ("inspect none", "none"),
         ("plan --epsilon 0", "epsilon must be"),
         ("plan --leaf exponential", "accounting"),
+        ("plan --leaf fitted --splits random", "use leaf="),
+        ("plan --leaf fitted --accounting paper", "fitted leaves need accounting"),
+        ("plan --structure-share 0.5", "structure_share is for trees that are pruned"),
+        ("plan --regression --leaf counts", "--leaf is for classes"),
+        ("TRAIN --leaf fitted --splits random -o new", "use leaf="),
+        ("TRAIN --structure-share 0.5 -o new", "structure_share is for trees that are pruned"),
+        ("train people.csv --target age --domain domain.json --epsilon 1 --leaf counts -o new",
+         "--leaf is for classes"),
         ("domain people.csv -o new --range age", "NAME="),
         ("domain people.csv -o new --range age=5", "LOW:HIGH"),
         ("domain people.csv -o new --range age=9:5", "low <= high"),

@@ -25,9 +25,11 @@ from lumberjack.guarantee import (
 from lumberjack.planning import plan_heavy_hitters
 
 PARTS = {
-    "columns": plan(0.7, 1e-6, columns=(4, 3)),
-    "guided": plain(1.0, 1e-6),
-    "small": plain(0.1, 1e-7, 5),
+    "fitted": plan(0.6, 1e-6, columns=(4, 3)),
+    "fitted mean": plan(0.4, 1e-7, leaf="fitted-mean", columns=(0, 2)),
+    "columns": plan(0.7, 1e-6, leaf="counts", columns=(4, 3)),
+    "guided": plain(1.0, 1e-6, leaf="counts"),
+    "small": plain(0.1, 1e-7, 5, leaf="counts"),
     "mean": plain(0.5, 1e-6, 10, leaf="mean"),
     "random": plain(2.0, 1e-6, splits="random"),
     "two-sided": plan_heavy_hitters(0.3, 1e-7, 16, method="two-sided"),
@@ -256,8 +258,8 @@ def test_parts_of_the_paper_are_priced_by_the_joint_bound():
             "same unit and rows_per_per",
         ),
         ([changed(plain(1.0), epsilon=0.9)], None, r"guarantees\[0\] does not keep its own promise"),
-        ([plain(1.0)] * 300, None, "at most 1,000 events in all"),
-        ([plain(1.0), plain(1.0)], 1e-7, "the cut-offs alone need 7.58e-07; give a larger delta"),
+        ([plain(1.0)] * 400, None, "at most 1,000 events in all"),
+        ([plain(1.0, leaf="counts")] * 2, 1e-7, "the cut-offs alone need 7.58e-07; give a larger delta"),
         ([plain(1.0)], 1.0, r"delta must lie in \(0, 1\)"),
     ],
 )

@@ -5,8 +5,9 @@ import re
 import mpmath
 import pytest
 import reference
-from promises import plain as plan
+from promises import plain as plan  # nothing is learned
 
+from lumberjack import plan as learning
 from lumberjack.formula import by_hand
 
 
@@ -45,11 +46,31 @@ def test_delta_of_the_papers_accounting_from_the_numbers_alone():
 
 
 def test_guided_splits_name_their_choices():
-    g = plan(1.0, 1e-6, 3, 20, splits="guided")
+    g = plan(1.0, 1e-6, 3, 20, leaf="counts")
     choices = events(g)[1]
     assert (choices["N"], choices["w"]) == (g.choices_per_record, g.choice_range)
     assert choices["λ"] == pytest.approx(g.choice_exponent, rel=1e-11)
     assert all("λ" not in event for event in events(plan(1.0, splits="random")))
+
+
+@pytest.mark.parametrize("people", [1, 3])
+def test_delta_of_fitted_leaves_from_the_numbers_alone(people):
+    g = plan(1.0, 1e-6, rows_per_person=people)
+    listed, n = events(g), settings(g)
+    assert [event["k"] for event in listed] == [1, 40, 60]
+    mu = n.get("r", 1) * sum(event["k"] * (event["B"] / event["σ"]) ** 2 for event in listed) ** 0.5
+    assert float(reference.gaussian_delta(n["ε"], mu)) == pytest.approx(1e-6, rel=1e-5)
+    text = " ".join(by_hand(g))
+    assert "A tree has noise σ/√a; the shares a of all trees add up to at most 1" in text
+    assert "threshold" not in text  # there are none
+    assert "σ/√a" not in " ".join(by_hand(plan(1.0, splits="random")))
+
+
+def test_fitted_numbers_name_their_choices():
+    g = learning(1.0, leaf="fitted-mean", columns=(2, 0))
+    chosen = [(e["N"], e["w"]) for e in events(g) if "λ" in e]
+    assert chosen == [(10, 1), (1, 1), (1, 1.8), (2, 1.8)]
+    assert "(clips of residuals)" in " ".join(by_hand(g))
 
 
 def test_the_threshold_is_above_the_cut():

@@ -9,24 +9,29 @@ import pytest
 import reference
 from promises import changed, plain
 
-from lumberjack import Guarantee, NoisySums, PrivacyLeakWarning, plan
+from lumberjack import Choices, Guarantee, NoisySums, PrivacyLeakWarning, plan
 from lumberjack.guarantee import FOREST_ASSUMPTIONS, NOT_PROVED
 from lumberjack.planning import plan_heavy_hitters
 
 PLANS = {
-    "guided": plain(1.0, 1e-6),
+    "fitted": plan(1.0, 1e-6),
+    "fitted declared": plain(2.0, 1e-6),
+    "fitted person": plan(2.0, 1e-5, 3, rows_per_person=4, columns=(7, 2)),
+    "fitted mean": plan(0.5, 1e-6, leaf="fitted-mean"),
+    "fitted mean person": plan(4.0, 1e-7, leaf="fitted-mean", rows_per_person=3, columns=(0, 4)),
+    "guided": plain(1.0, 1e-6, leaf="counts"),
     "guided majority": plain(4.0, 1e-8, 10, 30, leaf="majority", structure_share=0.3),
     "guided mean": plain(0.3, 1e-6, leaf="mean"),
-    "guided person": plain(2.0, 1e-5, 10, 4, rows_per_person=4, threshold=900),
+    "guided person": plain(2.0, 1e-5, 10, 4, leaf="counts", rows_per_person=4, threshold=900),
     "random": plain(1.0, 1e-6, splits="random"),
     "paper": plain(1.0, 1e-6, 30, accounting="paper", leaf="exponential"),
     "paper counts": plain(0.5, 1e-6, 50, accounting="paper"),
     "majority": plain(4.0, 1e-8, 10, 30, splits="random", leaf="majority", structure_share=0.3),
     "mean": plain(1.0, 1e-6, splits="random", leaf="mean"),
     "person": plain(2.0, 1e-5, splits="random", rows_per_person=4, threshold=900),
-    "columns": plan(1.0, 1e-6),
+    "columns": plan(1.0, 1e-6, leaf="counts"),
     "columns mean": plan(0.3, 1e-6, leaf="mean", columns=(3, 0)),
-    "columns person": plan(2.0, 1e-5, 10, 4, rows_per_person=4, columns=(0, 7)),
+    "columns person": plan(2.0, 1e-5, 10, 4, leaf="counts", rows_per_person=4, columns=(0, 7)),
     "columns random": plan(1.0, 1e-6, splits="random", leaf="majority", columns=(5, 2), target=False),
     "sparse": plan_heavy_hitters(1.0, 1e-6, 32),
     "sparse counts": plan_heavy_hitters(1.0, 1e-6, 32, counts=True, threshold=500.5),
@@ -117,6 +122,125 @@ def test_an_auditor_of_guided_splits(name):
     assert worse.verify() > g.delta
 
 
+FITTED = [name for name in PLANS if "fitted" in name]
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_an_auditor_of_fitted_leaves(name):
+    """From the JSON alone; and never above the price of everything in zCDP."""
+    record = json.loads(PLANS[name].to_json())
+    r, listed = record["rows_per_person"], record["events"]
+    exact, above = reference.events_delta(record["epsilon"], listed, r)
+    said = PLANS[name].verify()
+    assert float(exact) * (1 - 1e-6) <= said <= float(exact) * (1 + above)
+    rho = sum(
+        e["count"] * (e["exponent"] * e["score_range"]) ** 2 / 8
+        if e["kind"] == "choices"
+        else e["count"] * (e.get("reach", 1) / e["noise"]) ** 2 / 2
+        for e in listed
+    )
+    cut, _ = reference.events_delta(200, [{**e, "noise": 1e9} if "reach" in e else e for e in listed], r)
+    assert said <= float(reference.zcdp_delta(record["epsilon"], r**2 * rho) + cut)
+    assert [(e["use"], e["count"]) for e in listed[-3:]] == [
+        ("sizes", 1),
+        ("columns", 40),
+        ("pairs", 60),
+    ]
+    clips = [(e["count"], e["score_range"]) for e in listed if e["use"] == "clips"]
+    assert clips == ([(2, 1.8)] if "mean" in name else [])
+    assert (record["method"], record["structure_share"]) == ("none", None)
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_less_noise_of_a_fit_is_noticed(name):
+    promise = PLANS[name]
+    for place, event in enumerate(promise.events):
+        if isinstance(event, NoisySums):
+            claims = [{"noise": 0.995 * event.noise}, {"count": math.ceil(1.01 * event.count)}]
+            claims += [{"reach": event.reach + 1}]
+        elif isinstance(event, Choices):
+            claims = [{"exponent": 1.1 * event.exponent}]
+        else:
+            continue
+        for claim in claims:
+            listed = list(promise.events)
+            listed[place] = dataclasses.replace(event, **claim)
+            worse = dataclasses.replace(promise, events=tuple(listed))
+            assert promise.delta < worse.verify() < 1.0
+
+
+def altered(name, which, **claims):
+    """Events of a plan with another number in the last of a use."""
+    listed = list(PLANS[name].events)
+    place = max(i for i, event in enumerate(listed) if event.use == which)
+    listed[place] = dataclasses.replace(listed[place], **claims)
+    return {"events": tuple(listed)}
+
+
+def without(name, use):
+    return {"events": tuple(event for event in PLANS[name].events if event.use != use)}
+
+
+USES = {
+    "fitted": ["categories", "cuts", "sizes", "columns", "pairs"],
+    "fitted declared": ["sizes", "columns", "pairs"],
+    "fitted person": ["categories", "cuts", "sizes", "columns", "pairs"],
+    "fitted mean": ["categories", "cuts", "scale", "clips", "sizes", "columns", "pairs"],
+    "fitted mean person": ["categories", "scale", "clips", "sizes", "columns", "pairs"],
+}
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_a_fit_that_leaves_something_out_promises_nothing(name):
+    promise = PLANS[name]
+    pairs = promise.event("pairs")
+    other = "fitted-mean" if promise.leaf == "fitted" else "fitted"
+    claims = [
+        *(without(name, use) for use in USES[name]),
+        altered(name, "sizes", count=0),
+        altered(name, "columns", count=39),
+        altered(name, "pairs", count=59),
+        altered(name, "pairs", use="columns"),
+        altered(name, "pairs", use="leaves"),
+        altered(name, "sizes", use="calibration"),
+        altered(name, "columns", use="anything"),
+        altered(name, "pairs", reach=0),
+        altered(name, "pairs", reach=-1),
+        altered(name, "sizes", noise=0.0),
+        altered(name, "columns", noise=-1.0),
+        {"events": promise.events[::-1]},
+        {"events": (*promise.events, pairs)},
+        {"events": (*promise.events[:-1], NoisySums(60, 1e9))},
+        {"events": (*promise.events[:-1], Choices(60, 1e-9, 2.0, use="clips"))},
+        {"events": (PLANS["random"].event("structure"), *promise.events)},
+        {"accounting": "paper", "caveats": (NOT_PROVED,)},
+        {"accounting": "zcdp"},
+        *({"method": method} for method in ("sparse", "gaussian", "two-sided", "composed")),
+        *({"leaf": leaf} for leaf in (other, "counts", "majority", "mean", "none", "prefixes")),
+        {"n_estimators": 0},
+        {"assumptions": ()},
+        {"unit": "row", "rows_per_person": 2},
+    ]
+    assert promise.verify() <= promise.delta
+    for claim in claims:
+        assert dataclasses.replace(promise, **claim).verify() == 1.0, claim
+
+
+@pytest.mark.parametrize("name", ["fitted mean", "fitted mean person"])
+@pytest.mark.parametrize("claim", [{"score_range": 1.79}, {"count": 1}, {"exponent": 0.0}])
+def test_clips_are_paid_in_full(name, claim):
+    assert dataclasses.replace(PLANS[name], **altered(name, "clips", **claim)).verify() == 1.0
+    wider = altered(name, "clips", score_range=2.5)
+    assert PLANS[name].delta < dataclasses.replace(PLANS[name], **wider).verify() < 1.0
+
+
+def test_classes_have_no_clips():
+    clips = PLANS["fitted mean"].event("clips")
+    *learned, sizes, columns, pairs = PLANS["fitted"].events
+    listed = (*learned, clips, sizes, columns, pairs)
+    assert dataclasses.replace(PLANS["fitted"], events=listed).verify() == 1.0
+
+
 @pytest.mark.parametrize("name", ["guided", "guided mean"])
 def test_the_budget_of_guided_splits_is_shared_as_documented(name):
     """Of mu^2: 30 % for choices, where eta^2/4 counts like mu^2, 35 % for pruning and for leaves."""
@@ -149,7 +273,7 @@ def test_less_noise_is_noticed(name, field, factor):
     noise = getattr(PLANS[name], field)
     if (name, field) == ("paper", "leaf_noise"):  # labels by the exponential mechanism
         assert changed(PLANS[name], choice_exponent=1 / (noise * factor)).verify() > PLANS[name].delta
-    elif noise is not None:
+    elif noise is not None and "fitted" not in name:
         assert changed(PLANS[name], **{field: noise * factor}).verify() > PLANS[name].delta
 
 
@@ -330,16 +454,24 @@ def test_what_a_promise_rests_on_is_said():
         ({"n_estimators": 0}, "n_estimators must be at least 1, got 0"),
         ({"max_depth": -3}, "max_depth must be at least 1, got -3"),
         (
-            {"threshold": 400},
+            {"threshold": 400, "leaf": "counts"},
             "threshold must be at least 537.504 for this budget, got 400; leave it out",
         ),
-        ({"threshold": math.nan}, "threshold must be a number, got NaN"),
-        ({"threshold": math.inf}, "threshold must be a number of records"),
-        ({"threshold": 1e19}, "threshold must be a number of records"),
+        ({"threshold": math.nan, "leaf": "counts"}, "threshold must be a number, got NaN"),
+        ({"threshold": math.inf, "leaf": "counts"}, "threshold must be a number of records"),
+        ({"threshold": 1e19, "leaf": "counts"}, "threshold must be a number of records"),
         ({"epsilon": 1e26}, "epsilon must be at most a million"),
         ({"delta": 1e-320}, "delta must be at least 1e-300"),
         ({"max_depth": 10**30}, "max_depth must be at most a billion"),
-        ({"structure_share": 1.5}, "structure_share must lie strictly between 0 and 1, got 1.5"),
+        (
+            {"structure_share": 1.5, "leaf": "majority"},
+            "structure_share must lie strictly between 0 and 1, got 1.5",
+        ),
+        ({"threshold": 900}, "threshold is for trees that are pruned; leave it out"),
+        ({"structure_share": 0.5}, "structure_share is for trees that are pruned; leave it out"),
+        ({"leaf": "fitted", "splits": "random"}, 'use leaf="counts"'),
+        ({"leaf": "fitted", "accounting": "paper"}, 'fitted leaves need accounting="joint"'),
+        ({"leaf": "fitted-mean", "target": False}, "leave target=False out"),
         ({"accounting": "magic"}, "accounting must be one of 'joint', 'paper', got 'magic'"),
         ({"leaf": "median"}, "leaf must be one of"),
         ({"splits": "magic"}, "splits must be one of 'guided', 'random', got 'magic'"),

@@ -9,7 +9,17 @@ import pandas as pd
 import pytest
 
 from lumberjack import Domain, LumberjackClassifier, LumberjackRegressor, load
-from lumberjack.legend import Entry, columns_of, in_lines, shares, spread, target_of
+from lumberjack.legend import (
+    Entry,
+    columns_of,
+    fit_in_words,
+    in_lines,
+    shares,
+    spread,
+    target_of,
+    weights_in_words,
+)
+from lumberjack.targets import Classes, Numbers
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +43,15 @@ def models(staff):
     return {
         "classifier": LumberjackClassifier(4.0, n_estimators=3, domain=domain).fit(staff, known),
         "regressor": LumberjackRegressor(4.0, n_estimators=3, domain=domain).fit(staff, staff["age"]),
+        "bounded": LumberjackRegressor(4.0, n_estimators=3, domain=domain, y_bounds=(0, 90)).fit(
+            staff, staff["age"]
+        ),
+        "means": LumberjackRegressor(4.0, n_estimators=3, splits="random", domain=domain).fit(
+            staff, staff["age"]
+        ),
         "declared": LumberjackClassifier(
-            4.0, n_estimators=3, splits="random", domain={"ward": ["A", "B"], "age": (0, 100)},
-            classes=["much", "little"],
+            4.0, n_estimators=3, splits="random", leaf="counts",
+            domain={"ward": ["A", "B"], "age": (0, 100)}, classes=["much", "little"],
         ).fit(staff[["ward", "age"]], known),
     }  # fmt: skip
 
@@ -53,7 +69,7 @@ def test_origins_are_those_of_the_fit(models):
         "ward": ("category", "declared", None),
         "since": ("date", "learned", None),
     }
-    assert [target_of(m.released_).origin for m in models.values()] == ["learned", "learned", "declared"]
+    assert [target_of(m.released_).origin for m in models.values()] == ["learned"] * 4 + ["declared"]
     assert {e.origin for e in entries(models["declared"]).values()} == {"declared"}
 
 
@@ -67,7 +83,7 @@ def test_a_column_that_another_model_learned_is_declared(models, staff):
     assert again.domain_ == domain
 
 
-@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+@pytest.mark.parametrize("kind", ["classifier", "regressor", "bounded"])
 def test_shares_of_columns_and_target_add_up_to_what_the_record_prices(models, kind):
     model = models[kind]
     g, found = model.guarantee_, entries(model)
@@ -97,17 +113,47 @@ def test_cuts_are_where_codes_change(models):
         assert codes.tolist() == expected.tolist()
 
 
-def test_the_target_has_place_and_scale(models):
-    entry, target = target_of(models["regressor"].released_), models["regressor"].targets_
+# Bounds are so many scales around the place.
+@pytest.mark.parametrize(("kind", "scales"), [("regressor", 8), ("bounded", 8), ("means", 2)])
+def test_the_target_has_place_and_scale(models, kind, scales):
+    entry, target = target_of(models[kind].released_), models[kind].targets_
     place, scale = entry.scale
     assert entry.bounds == (target.low, target.high)
-    # Bounds are two scales around the place; truth: a median of 50 and a 90 % quantile of 45.
-    assert (place - 2 * scale, place + 2 * scale) == pytest.approx(entry.bounds)
+    # The truth: a median of 50 and a 90 % quantile of 45.
+    assert (place - scales * scale, place + scales * scale) == pytest.approx(entry.bounds)
     assert place == pytest.approx(50, abs=15)
     assert scale == pytest.approx(45, abs=15)
     assert entry.facts().startswith(
         f"number from {target.low:.3g} to {target.high:.3g}, place {place:.3g}"
     )
+    assert ("; predictions from 0 to 90, declared" in entry.facts()) == (kind == "bounded")
+    assert entry.to_dict().get("limits") == ([0, 90] if kind == "bounded" else None)
+
+
+def test_weights_in_words():
+    """Of targets made by hand: what a score means, and where predictions end."""
+    said = weights_in_words(Classes(np.array(["no", "yes"]), "fitted"))
+    assert "the log odds of yes against no" in said
+    assert "doubles the odds of yes" in said
+    assert "a weight for each class" in weights_in_words(Classes(np.array([1, 2, 3]), "fitted"))
+    assert "a single class, 7, so" in weights_in_words(Classes(np.array([7]), "fitted"))
+    said = weights_in_words(Numbers(-10.0, 30.0, True, True))
+    assert said.endswith("the prediction is 10 + 20 times the score.")
+    said = weights_in_words(Numbers(-10.0, 30.0, True, True, (0.0, 25.0)))
+    assert said.endswith("the prediction is 10 + 20 times the score and clipped to 0 to 25.")
+
+
+def test_trees_of_columns_and_pairs_are_counted(models):
+    """Five columns; pairs of at most three, however large the budget is."""
+    model = models["classifier"]
+    trees, released, weights = fit_in_words(model.released_)
+    pairs = len(model.forest_.trees) - 6
+    assert 0 < pairs <= 3
+    assert trees.startswith(f"5 trees of one column and {pairs} of a pair of columns, and a single leaf")
+    assert "in 40 steps on columns and 60 on columns and pairs" in released
+    assert "Residuals" not in released
+    assert "log odds of much against little" in weights
+    assert "2 limits" in fit_in_words(models["regressor"].released_)[1]
 
 
 def test_words():

@@ -42,7 +42,13 @@ class Reader(HTMLParser):
 def page():
     domain = Domain({NAME: (0, 1), "city": ["Bonn", NAME]})
     rows = [[0.3, "Bonn"], [0.7, NAME]] * 200
-    settings = {"domain": domain, "classes": ["no", NAME], "n_estimators": 2, "splits": "random"}
+    settings = {
+        "domain": domain,
+        "classes": ["no", NAME],
+        "n_estimators": 2,
+        "splits": "random",
+        "leaf": "counts",
+    }
     model = LumberjackClassifier(8.0, max_depth=5, **settings).fit(rows, ["no", NAME] * 200)
     reader = Reader()
     reader.feed(render(describe(model)))
@@ -116,6 +122,14 @@ def test_each_number_has_a_picture_with_a_tick_for_each_cut(learned):
     assert sorted(ids) == sorted(name for pair in named for name in pair)
     assert len(ids) == 4
     assert html.count("<desc") == html.count("<title") - 1 == 2  # one title is the page's
+
+
+def test_the_budget_names_the_steps(learned):
+    said = "".join(reading(learned)[0].text)
+    assert re.search(r"fit of columns, 40 steps: 13\.[34]%", said)
+    assert "fit of columns and pairs, 60 steps: 71.2%" in said
+    assert "Cells of columns by their noisy size" in said
+    assert "the log odds of" in said
 
 
 def test_dates_and_origins_are_in_words(learned):

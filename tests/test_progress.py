@@ -15,24 +15,31 @@ PLAIN = """
     from lumberjack import LumberjackClassifier
     from lumberjack.datasets import make_toy
     X, y, domain = make_toy(1234)
-    settings = dict(domain=domain, classes=[0, 1, 2], splits="random", n_estimators=3)
+    settings = dict(domain=domain, classes=[0, 1, 2], n_estimators=3, **{settings})
     LumberjackClassifier(2.0, verbose={verbose}, **settings).fit(X, y)
 """
 
 
+PRUNED = {"splits": "random", "leaf": "counts"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "unit", "total"), [({}, "step", 100), (PRUNED, "tree", 3)], ids=["fitted", "pruned"]
+)
 @pytest.mark.slow
-def test_progress_is_plain_lines_where_no_bar_is_installed():
+def test_progress_is_plain_lines_where_no_bar_is_installed(settings, unit, total):
+    """Steps of a fit, 40 and 60; or trees."""
     hidden = ["rich", "rich.progress", "tqdm", "tqdm.auto"]
-    done = run(PLAIN.format(hidden=hidden, verbose=1))
+    done = run(PLAIN.format(hidden=hidden, verbose=1, settings=settings))
     assert done.returncode == 0, done.stderr
-    for i in (1, 2, 3):
-        assert f"[LumberjackClassifier] tree {i} of 3" in done.stdout
+    said = [line for line in done.stdout.splitlines() if "compiling" not in line]
+    assert said == [f"[LumberjackClassifier] {unit} {i + 1} of {total}" for i in range(total)]
     assert "1234" not in done.stdout + done.stderr
 
 
 @pytest.mark.slow
 def test_progress_is_silent_by_default():
-    done = run(PLAIN.format(hidden=[], verbose=0))
+    done = run(PLAIN.format(hidden=[], verbose=0, settings={}))
     assert (done.stdout, done.stderr) == ("", "")
 
 
@@ -40,10 +47,11 @@ def test_progress_is_silent_by_default():
 @pytest.mark.slow
 def test_progress_is_a_bar_where_one_is_installed(bar, hidden):
     pytest.importorskip(bar)
-    done = run(PLAIN.format(hidden=hidden, verbose=1))
+    done = run(PLAIN.format(hidden=hidden, verbose=1, settings={}))
     assert done.returncode == 0, done.stderr
     shown = done.stdout + done.stderr
     assert "LumberjackClassifier" in shown
+    assert "step" in shown
     assert "100%" in shown
     assert "1234" not in shown
 
@@ -63,7 +71,10 @@ def test_compiling_is_announced_once(tmp_path):
     assert second.stdout == "", second.stderr
 
 
-def test_callbacks_of_scikit_learn_are_told_of_each_tree():
+@pytest.mark.parametrize(
+    ("settings", "unit", "total"), [({}, "step", 100), (PRUNED, "tree", 4)], ids=["fitted", "pruned"]
+)
+def test_callbacks_of_scikit_learn_are_told_of_each_step(settings, unit, total):
     pytest.importorskip("sklearn.callback", reason="scikit-learn before 1.9 has no callbacks")
 
     class Recorder:
@@ -85,13 +96,11 @@ def test_callbacks_of_scikit_learn_are_told_of_each_tree():
 
     X, y, domain = make_toy(2000)
     recorder = Recorder()
-    model = LumberjackClassifier(
-        2.0, domain=domain, splits="random", n_estimators=4, classes=[0, 1, 2]
-    ).set_callbacks(recorder)
-    model.fit(X, y)
-    tree = [("begin", "tree"), ("end", "tree")]
-    assert recorder.events == ["setup", ("begin", "fit"), *tree * 4, ("end", "fit"), "teardown"]
-    assert len(model.forest_.trees) == 4
+    model = LumberjackClassifier(2.0, domain=domain, n_estimators=4, classes=[0, 1, 2], **settings)
+    model.set_callbacks(recorder).fit(X, y)
+    each = [("begin", unit), ("end", unit)]
+    assert recorder.events == ["setup", ("begin", "fit"), *each * total, ("end", "fit"), "teardown"]
+    assert model.guarantee_.stages == total
 
 
 def test_lines_say_how_many_steps_there_are(monkeypatch, capsys):

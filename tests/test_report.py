@@ -16,7 +16,7 @@ from promises import changed, plain
 from lumberjack import Domain, LumberjackClassifier, LumberjackRegressor, compose, load, plan
 from lumberjack.anatomy import NOTHING
 from lumberjack.guarantee import DOMAIN_INFERRED, SEEDED
-from lumberjack.legend import Entry
+from lumberjack.legend import LITTLE, Entry
 from lumberjack.page import render
 from lumberjack.planning import plan_heavy_hitters
 from lumberjack.report import NOT_COVERED, Part, describe
@@ -52,13 +52,15 @@ def fitted(cls=LumberjackClassifier, **settings):
 
 
 MODELS = {
-    "counts": lambda: fitted(),
+    "fitted": lambda: fitted(),
+    "counts": lambda: fitted(leaf="counts"),
     "regression": lambda: fitted(LumberjackRegressor),
+    "means": lambda: fitted(LumberjackRegressor, splits="random"),
     "paper": lambda: fitted(leaf="exponential", splits="random", accounting="paper"),
     "caveats": lambda: fitted(domain=Domain.infer(table()[0]), random_state=0, rows_per_person=3),
     "learned": lambda: fitted(domain=None, classes=None),
     "learned regression": lambda: fitted(LumberjackRegressor, domain=None, y_bounds=None),
-    "stump": lambda: fitted(threshold=1e6, n_estimators=1),
+    "stump": lambda: fitted(leaf="counts", threshold=1e6, n_estimators=1),
 }
 
 
@@ -83,7 +85,10 @@ def test_text_and_page_say_the_same(models, name):
     for number in (g.epsilon, g.delta):
         assert f"{number:g}" in text
         assert f"{number:g}" in page.text
-    for said in (g.theorem, f"{g.threshold:.6g}", f"{g.verify():.8g}", *NOT_COVERED, *model.domain_):
+    numbers = [getattr(e, "threshold", getattr(e, "exponent", None)) or e.noise for e in g.events]
+    assert len(numbers) > 1
+    priced = [f"{number:.6g}" for number in numbers]
+    for said in (g.theorem, *priced, f"{g.verify():.8g}", *NOT_COVERED, *model.domain_):
         assert said in text
         assert said in page.text
     assert g.assumptions
@@ -118,6 +123,102 @@ def test_a_report_shows_numbers_that_can_be_checked(models):
     assert {part.name for part in found.importance[:2]} == {"age", "member"}
     assert found.to_dict()["guarantee"]["epsilon"] == 4.0
     assert "98.2%" in found.in_words()[1]  # e^4 / (1 + e^4)
+
+
+WORDS_OF_PRUNING = (
+    "threshold of",
+    "trees, levels",
+    "leaf sizes with",
+    "pruning",
+    "structure",
+    "calibration",
+    "choice of splits",
+    "at most 100",
+    "impurity",
+)
+
+
+@pytest.mark.parametrize("name", ["fitted", "regression", "learned", "learned regression"])
+def test_a_report_of_fitted_leaves_says_what_was_released(models, name):
+    """The budget by the shares of the plan: 5, 15 and 80 % of what is left, of numbers after 2 %."""
+    model = models[name]
+    found = describe(model)
+    text, page = found.text(), Page(render(found)).text
+    number = "regression" in name
+    learned = {"cuts of numbers": 0.05}
+    learned |= {"categories of columns": 0.05, "classes": 0.01} if "learned" in name else {}
+    learned.pop("classes" if number else "", None)
+    learned |= {"place and scale of the target": 0.05} if number else {}
+    left = (1 - sum(learned.values())) * (0.98 if number else 1)
+    clips = {"clips of residuals": left / 0.98 * 0.02} if number else {}
+    assert {part.name: part.share for part in found.budget} == pytest.approx(
+        {
+            **learned,
+            **clips,
+            "sizes of cells of columns": 0.05 * left,
+            "fit of columns, 40 steps": 0.15 * left,
+            "fit of columns and pairs, 60 steps": 0.8 * left,
+        },
+        rel=1e-6,
+    )
+    pairs = len(model.forest_.trees) - 1 - 4
+    assert pairs > 0
+    for said in (text, page):
+        assert f"4 trees of one column and {pairs} of a pair of columns, and a single leaf" in said
+        assert "in 40 steps on columns and 60 on columns and pairs" in said
+        assert ("clipped at 2 limits that were chosen privately" in said) == number
+        assert "how much the weights of its leaves vary over rows" in said or said is text
+        for word in WORDS_OF_PRUNING:
+            assert word not in said.partition("The whole record as JSON")[0]
+    if number:
+        target = model.targets_
+        half, centre = (target.high - target.low) / 2, (target.high + target.low) / 2
+        place, unit = map(float, re.search(r"prediction is (.*) \+ (.*) times the score", text).groups())
+        assert (place, unit) == pytest.approx((centre, half), rel=1e-2, abs=1e-2)
+        assert ("clipped to 0 to 1" in text) == (name == "regression")
+        assert ("predictions from 0 to 1, declared" in page) == (name == "regression")
+    else:
+        assert "the log odds of True against False" in text
+
+
+def test_sizes_of_fitted_leaves_are_those_of_counted_cells(models):
+    """A row is in a cell of each column: all 4 share the price of one, so noise is twice as large."""
+    model = models["fitted"]
+    found, trees = describe(model), model.forest_.trees
+    cells = sum(tree.n_leaves for tree in trees[1:5])
+    assert len(found.sizes) == cells
+    assert sum(found.sizes) == pytest.approx(4 * 4000, rel=0.05)
+    assert found.size_noise == pytest.approx(2 * model.guarantee_.event("sizes").noise)
+    assert "Half of the cells of columns hold more than" in found.text()
+    assert "Cells of columns by their noisy size" in Page(render(found)).text
+
+
+def test_what_weights_mean_gives_the_predictions(models):
+    """The log odds of the second class; a tree says the same of all rows in a leaf."""
+    model = models["fitted"]
+    X, _ = table(200)
+    leaves = model.apply(X)
+    score = sum(v[leaves[:, i], 1] for i, v in enumerate(model.forest_.values))
+    odds = np.exp(score)
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], odds / (1 + odds), rtol=1e-9)
+    assert np.exp(0.7) == pytest.approx(2, rel=0.01)  # "each 0.7 more doubles the odds"
+    regressor = models["learned regression"]
+    leaves = regressor.apply(X)
+    score = sum(v[leaves[:, i], 1] for i, v in enumerate(regressor.forest_.values))
+    target = regressor.targets_
+    expected = (target.high + target.low) / 2 + (target.high - target.low) / 2 * score
+    np.testing.assert_allclose(regressor.predict(X), np.clip(expected, target.low, target.high))
+
+
+def test_three_classes_have_a_weight_each():
+    X, y = table(3000)
+    model = LumberjackClassifier(4.0, domain=DOMAIN, classes=[0, 1, 2]).fit(X, y.astype(int))
+    said = describe(model).text()
+    assert "A leaf has a weight for each class." in said
+    leaves = model.apply(X)
+    score = sum(v[leaves[:, i], 1:] for i, v in enumerate(model.forest_.values))
+    chances = np.exp(score) / np.exp(score).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(X), chances, rtol=1e-9)
 
 
 def test_inferred_parts_are_red(models):
@@ -207,11 +308,16 @@ def by_hand(text):
 
 
 RECORDS = {
-    "guided": plan(1.0, 1e-6),
-    "nothing learned": plain(1.0, 1e-6),
+    "fitted": plan(1.0, 1e-6),
+    "fitted, nothing learned": plain(1.0, 1e-6),
+    "fitted persons": plan(2.0, 1e-5, columns=(4, 3), rows_per_person=4),
+    "fitted regression": plan(0.5, 1e-6, leaf="fitted-mean"),
+    "fitted regression of persons": plan(0.5, 1e-6, leaf="fitted-mean", columns=(0, 3), unit="person"),
+    "guided": plan(1.0, 1e-6, leaf="counts"),
+    "nothing learned": plain(1.0, 1e-6, leaf="counts"),
     "guided majority": plan(4.0, 1e-8, 10, 30, leaf="majority", columns=(0, 3), target=False),
     "guided regression": plan(0.5, 1e-6, 10, leaf="mean"),
-    "guided persons": plan(2.0, 1e-5, 10, 4, rows_per_person=4, threshold=900.0),
+    "guided persons": plan(2.0, 1e-5, 10, 4, leaf="counts", rows_per_person=4, threshold=900.0),
     "random": plan(1.0, 1e-6, splits="random"),
     "random majority": plan(1.0, 1e-6, 10, splits="random", leaf="majority"),
     "random regression": plan(1.0, 1e-6, 10, splits="random", leaf="mean"),
@@ -221,13 +327,18 @@ RECORDS = {
     "paper regression": plan(0.5, 1e-6, 10, accounting="paper", leaf="mean"),
     "no leaves": plan_heavy_hitters(1.0, 1e-6, 32),
     "several": compose(
-        [plan(1.0, 1e-6), plan(0.5, 1e-6, 10, leaf="mean"), plan_heavy_hitters(0.3, 1e-7, 9)]
+        [
+            plan(1.0, 1e-6, leaf="counts"),
+            plan(0.5, 1e-6, 10, leaf="mean"),
+            plan_heavy_hitters(0.3, 1e-7, 9),
+        ]
     ),
+    "several, fitted": compose([plan(1.0, 1e-6), plan(0.5, 1e-6, 10, leaf="counts")]),
     "several persons": compose(
         [plan(1.0, rows_per_person=2), plan(0.4, rows_per_person=2, splits="random")]
     ),
     "several adaptive": compose(
-        [plan(1.0, 1e-6), plan(0.5, 1e-6, 10, leaf="mean")], adaptive_budgets=True
+        [plan(1.0, 1e-6, leaf="fitted-mean"), plan(0.5, 1e-6, 10, leaf="mean")], adaptive_budgets=True
     ),
     "no cut-off": plan_heavy_hitters(1.0, 1e-6, 4, method="gaussian", counts=True, dense_nodes=340),
 }
@@ -257,6 +368,40 @@ def test_a_model_that_learned_nothing_says_so(models):
     assert NOTHING not in models["counts"].privacy_report()
     assert NOTHING not in Page(render(describe(models["counts"]))).text
     assert found.to_dict()["learned_nothing"] is True
+
+
+@pytest.mark.parametrize("name", ["fitted", "regression", "learned", "learned regression"])
+def test_a_fit_that_learned_next_to_nothing_says_so(models, name):
+    """Its weights are made so small that predictions of all rows are nearly the same."""
+    model = copy.copy(models[name])
+    forest = model.forest_
+    small = [
+        np.column_stack([v[:, 0], v[:, 1:] * (0.01 if i else 1)]) for i, v in enumerate(forest.values)
+    ]
+    model.released_ = replace(model.released_, forest=replace(forest, values=tuple(small)))
+    X, _ = table()
+    if name in ("fitted", "learned"):
+        odds = [
+            np.log(m.predict_proba(X)[:, 1] / m.predict_proba(X)[:, 0]) for m in (model, models[name])
+        ]
+        assert odds[0].std() < 0.1 < odds[1].std()
+    else:
+        said = [m.predict(X) / m.targets_.scale for m in (model, models[name])]
+        assert said[0].std() < 0.1 < said[1].std()
+    found = describe(model)
+    text, page = found.text(), Page(render(found))
+    rows = f"{model.guarantee_.suggested_rows:,}"
+    for said in (LITTLE, f"at least {rows}), a larger epsilon, or fewer columns."):
+        assert said in text
+        assert said in page.red
+        assert said not in models[name].privacy_report()
+    assert found.to_dict()["learned_little"] is True
+
+
+def test_a_forest_of_single_leaves_has_no_sizes_to_compare(models):
+    found = replace(describe(models["fitted"]), sizes=())
+    assert "there are no leaf sizes to compare" in found.text()
+    assert "nan" not in found.text() + Page(render(found)).text
 
 
 # What it must not do

@@ -149,7 +149,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         for caveat in caveats:
             warn(f"guarantee has a caveat: {caveat}")
         task = Task(domain, target, encoded.labels, feature_weights(self.feature_weights, domain))
-        with watch(self, guarantee.stages) as advance:
+        with watch(self, guarantee.stages, "step" if guarantee.fits_leaves else "tree") as advance:
             rows, threads = LocalRows(codes, labels), effective_n_jobs(self.n_jobs)
             trained = train(rows, task, guarantee, bits, threads, advance)
         guarantee = dataclasses.replace(guarantee, caveats=guarantee.caveats + tuple(caveats))

@@ -8,9 +8,10 @@ import codecs
 import csv
 import dataclasses
 import io
+import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Annotated, Any, BinaryIO, Literal
 import typer
 
 from lumberjack import cli_domain, cli_tables, cli_train, datasets, tables
+from lumberjack.accounting import NoisySums, ThresholdQueries
 from lumberjack.console import (
     NOT_HELD,
     bar,
@@ -40,11 +42,12 @@ from lumberjack.console import (
 from lumberjack.domain import Domain
 from lumberjack.files import check_target
 from lumberjack.forest import LumberjackClassifier, load
-from lumberjack.guarantee import ClassLeaf, Guarantee, Leaf, Method
+from lumberjack.guarantee import Guarantee, Leaf, Method
 from lumberjack.heavy_hitters import heavy_hitters
 from lumberjack.io import pack
-from lumberjack.legend import columns_of, in_lines, target_of
+from lumberjack.legend import columns_of, in_lines, target_of, weights_in_words
 from lumberjack.options import (
+    LEAF_OF_NUMBERS,
     AccountingOption,
     Delimiter,
     Delta,
@@ -52,6 +55,7 @@ from lumberjack.options import (
     Epsilon,
     Force,
     Json,
+    LeafOption,
     ModelFile,
     RowsPerPerson,
     Share,
@@ -61,6 +65,7 @@ from lumberjack.options import (
 )
 from lumberjack.page import render
 from lumberjack.planning import plan
+from lumberjack.quoting import one_line
 from lumberjack.report import describe
 
 __all__ = ["app", "cli_domain", "cli_tables", "cli_train", "main"]
@@ -156,15 +161,19 @@ def plan_command(
     trees: Trees = 20,
     depth: Depth = 100,
     regression: Annotated[bool, typer.Option("--regression", help="Predict a number.")] = False,
-    leaf: Annotated[ClassLeaf, typer.Option(help="What a leaf releases.")] = "counts",
+    leaf: LeafOption = None,
     splits: SplitsOption = None,
     accounting: AccountingOption = "joint",
     structure_share: Share = None,
     rows_per_person: RowsPerPerson = 1,
     as_json: Json = False,
 ) -> None:
-    """Say what noise, threshold and leaf size a budget buys; no data needed."""
-    kind: Leaf = "mean" if regression else leaf
+    """Say what noise and thresholds a budget buys; no data needed."""
+    if regression and leaf is not None:
+        raise ValueError(LEAF_OF_NUMBERS)
+    kind: Leaf | None = leaf
+    if regression:
+        kind = "mean" if splits == "random" or accounting == "paper" else "fitted-mean"
 
     def promise(epsilon: float) -> Guarantee:
         return plan(
@@ -187,36 +196,89 @@ def plan_command(
         return
     print_guarantee(chosen)
     show("")
-    print_rows(
+    head, row, title, said = _of_fit(chosen) if chosen.fits_leaves else _of_trees(chosen)
+    rows = [
         [
-            "epsilon",
-            "rows to split a node",
-            "its noise",
-            "rows in a leaf (about)",
-            "leaf noise",
-            "rows needed",
-        ],
-        [
-            [
-                f"{g.epsilon:g}" + (" <-" if g.epsilon == chosen.epsilon else ""),
-                f"{g.threshold:,.0f} rows",
-                f"{g.threshold_noise:,.1f}",
-                f"{g.threshold / 2:,.0f}",
-                f"{g.leaf_noise or 0:,.2f}",
-                f"{g.suggested_rows:,}",
-            ]
-            for g in others
-        ],
-        title=f"What delta = {delta:g} buys with {trees} trees",
-    )
-    show(
+            f"{g.epsilon:g}" + (" <-" if g.epsilon == chosen.epsilon else ""),
+            *row(g),
+            f"{g.suggested_rows:,}",
+        ]
+        for g in others
+    ]
+    print_rows(["epsilon", *head, "rows needed"], rows, title=f"What delta = {delta:g} buys {title}")
+    show(said)
+
+
+# Names of columns, a row of a guarantee, the end of a title, and what it all means.
+_Table = tuple[list[str], Callable[[Guarantee], list[str]], str, str]
+
+
+def _of_trees(chosen: Guarantee) -> _Table:
+    """What a budget buys for pruned trees."""
+    head = ["rows to split a node", "its noise", "rows in a leaf (about)", "leaf noise"]
+
+    def row(g: Guarantee) -> list[str]:
+        return [
+            f"{g.threshold:,.0f} rows",
+            f"{g.threshold_noise:,.1f}",
+            f"{g.threshold / 2:,.0f}",
+            f"{g.leaf_noise or 0:,.2f}",
+        ]
+
+    said = (
         f"With fewer than about {chosen.suggested_rows:,} rows the trees stay stumps: raise epsilon, or "
         "take fewer trees. A leaf is a child of a split node and too small to be split itself: it holds "
         "about half of the rows that a split needs. The noise of its count should be far below that."
     )
+    return head, row, f"with {chosen.n_estimators} trees", said
+
+
+def _of_fit(chosen: Guarantee) -> _Table:
+    """What a budget buys for leaves that are fitted together."""
+    columns, pairs = (_brief(chosen)["steps"][use] for use in ("columns", "pairs"))
+    head = ["rows to name a category", "noise of a cell's rows", "noise of a step", "of all steps"]
+
+    def row(g: Guarantee) -> list[str]:
+        found = _brief(g)
+        named = found["category_threshold"]
+        return [
+            "-" if named is None else f"{named:,.0f}",
+            f"{found['size_noise']:,.1f}",
+            f"{found['step_noise']:,.1f}",
+            f"{found['step_noise'] / math.sqrt(pairs):,.1f}",
+        ]
+
+    n = _n_columns(chosen)
+    said = (
+        f"With fewer than about {chosen.suggested_rows:,} rows the model knows little beyond what most "
+        "rows are like: raise epsilon, or leave columns out. A category with fewer rows than shown has "
+        "no name in the model and counts as other. Cells are categories, intervals of numbers, and "
+        "missing values. There is a tree for each column, and one for each pair of up to "
+        f"{chosen.n_estimators} columns. Their weights are fitted in {columns} steps on columns and "
+        f"{pairs} on columns and pairs. In a step a row adds at most 1 to a sum of each tree; all trees "
+        f"share the noise that is shown, for one of the last {pairs} steps and for their average."
+    )
+    return head, row, f"with {n} columns", said
+
+
+def _n_columns(g: Guarantee) -> int:
+    """Columns that a plan is for: those of which something is learned, as no others are known to it."""
+    return max(g.numbers_learned + g.categories_learned, 1)
 
 
 def _brief(g: Guarantee) -> dict[str, Any]:
+    if g.fits_leaves:
+        of = {event.use: event for event in g.events}
+        sums = {use: event for use, event in of.items() if isinstance(event, NoisySums)}
+        named = of.get("categories")
+        return {
+            "epsilon": g.epsilon,
+            "category_threshold": named.threshold if isinstance(named, ThresholdQueries) else None,
+            "size_noise": sums["sizes"].noise * math.sqrt(_n_columns(g)),
+            "step_noise": sums["pairs"].noise / sums["pairs"].reach,
+            "steps": {use: sums[use].count for use in ("columns", "pairs")},
+            "suggested_rows": g.suggested_rows,
+        }
     return {
         "epsilon": g.epsilon,
         "threshold": g.threshold,
@@ -345,7 +407,7 @@ def inspect(
         print_json(
             {
                 "estimator": type(loaded).__name__,
-                "released": released(loaded.forest_),
+                "released": released(loaded.released_),
                 "holds": holds,
                 "recomputed_delta": delta,
                 "guarantee": dataclasses.asdict(g),
@@ -357,8 +419,10 @@ def inspect(
         )
     else:
         show(f"{type(loaded).__name__}, {len(loaded.domain_)} columns")
-        print_released(loaded.forest_, g)
+        print_released(loaded.released_)
         print_guarantee(g)
+        if g.fits_leaves:
+            show("\n".join(["Weights", f"  {one_line(weights_in_words(loaded.released_.target))}"]))
         show("\n".join(["Target", *in_lines([target_of(loaded.released_)])]))
         show("\n".join(["Columns", *in_lines(columns_of(loaded.released_), _SHOWN)]))
         if verify and holds:

@@ -27,10 +27,10 @@ from lumberjack.declared import parse_labels
 from lumberjack.domain import Domain, Encoded
 from lumberjack.files import check_target
 from lumberjack.forest import LumberjackClassifier, LumberjackRegressor
-from lumberjack.guarantee import ClassLeaf
 from lumberjack.io import pack
 from lumberjack.kinds import Categorical, Kind, Numeric, Open
 from lumberjack.options import (
+    LEAF_OF_NUMBERS,
     AccountingOption,
     DataFile,
     DateFormat,
@@ -41,6 +41,7 @@ from lumberjack.options import (
     Epsilon,
     Force,
     Json,
+    LeafOption,
     Locate,
     Quiet,
     RowsPerPerson,
@@ -118,7 +119,7 @@ def train(
     ] = None,
     trees: Trees = 20,
     depth: Depth = 100,
-    leaf: Annotated[ClassLeaf, typer.Option(help="What a leaf releases.")] = "counts",
+    leaf: LeafOption = None,
     splits: SplitsOption = None,
     accounting: AccountingOption = "joint",
     structure_share: Share = None,
@@ -147,18 +148,22 @@ def train(
     table = Table(data, delimiter, locate)
     declared, left_out = read_domain(domain, table)
     aim = _aim(declared, target, task, classes, bounds)
+    if leaf is not None and aim.task == "regression":
+        raise ValueError(LEAF_OF_NUMBERS)
     features = None if declared is None else _without(declared, target)
+    splits = splits or ("random" if accounting == "paper" else "guided")
     settings: dict[str, Any] = {
         "n_estimators": trees,
         "max_depth": depth,
         "domain": features,
-        "splits": splits or ("random" if accounting == "paper" else "guided"),
+        "splits": splits,
         "accounting": accounting,
         "structure_share": structure_share,
         "rows_per_person": rows_per_person,
         "n_jobs": jobs,
         "verbose": int(watched()),
     }
+    leaf = leaf or ("counts" if splits == "random" else "fitted")
     of_classes: dict[str, Any] = {"leaf": leaf, "class_weight": "balanced" if balanced else None}
 
     def model(aim: Aim) -> Model:
@@ -184,7 +189,7 @@ def train(
     write(output, pack(fitted), force)
     promise = fitted.guarantee_
     if as_json:
-        found = {"released": released(fitted.forest_), "guarantee": dataclasses.asdict(promise)}
+        found = {"released": released(fitted.released_), "guarantee": dataclasses.asdict(promise)}
         print_json({"model": str(output), **found})
         return
     if check is not None:
@@ -193,7 +198,7 @@ def train(
         _say_outside(check, aim, y)
         say(f"Wrote {output}.")
     print_guarantee(promise, short=True)
-    print_released(fitted.forest_, promise)
+    print_released(fitted.released_)
 
 
 def _aim(

@@ -26,8 +26,9 @@ from rich.text import Text
 from lumberjack import anatomy
 from lumberjack.files import open_to_write
 from lumberjack.guarantee import Guarantee, PrivacyLeakWarning
+from lumberjack.legend import LITTLE, learned_little
 from lumberjack.quoting import CONTROL, quote_all
-from lumberjack.tree import Forest
+from lumberjack.released import Released
 
 __all__ = [
     "BUG",
@@ -136,23 +137,30 @@ def print_caveats(caveats: Sequence[str]) -> None:
         show("  caveats     none", "green")
 
 
-def released(forest: Forest) -> dict[str, Any]:
+def released(model: Released) -> dict[str, Any]:
     """What a model has learned, in numbers that are public with it."""
+    trees = model.forest.trees
+    split = [len(tree.columns) for tree in trees]
+    fitted = {"of_columns": split.count(1), "of_pairs": split.count(2)}
     return {
-        "trees": len(forest.trees),
-        "leaves": sum(tree.n_leaves for tree in forest.trees),
-        "depth": max(int(anatomy.depths(tree).max()) for tree in forest.trees),
-        "learned_nothing": anatomy.learned_nothing(forest),
+        "trees": len(trees),
+        **(fitted if model.guarantee.fits_leaves else {}),
+        "leaves": sum(tree.n_leaves for tree in trees),
+        "depth": max(int(anatomy.depths(tree).max()) for tree in trees),
+        "learned_nothing": model.learned_nothing,
     }
 
 
-def print_released(forest: Forest, guarantee: Guarantee) -> None:
-    """How many trees and leaves there are, and what to do if there are only stumps."""
-    found = released(forest)
+def print_released(model: Released) -> None:
+    """How many trees and leaves there are, and what to do if they learned nothing."""
+    found = released(model)
     trees, leaves = (f"{found[n]:,} {n if found[n] > 1 else one}" for n, one in _NOUNS.items())
+    if model.guarantee.fits_leaves:
+        trees += f" ({found['of_columns']:,} of a column, {found['of_pairs']:,} of a pair of columns)"
     show(f"Released: {trees} with {leaves} in all, up to {found['depth']} levels deep")
-    if found["learned_nothing"]:
-        show(f"{anatomy.NOTHING} {guarantee.way_out}", "bold red")
+    if found["learned_nothing"] or learned_little(model):
+        said = anatomy.NOTHING if found["learned_nothing"] else LITTLE
+        show(f"{said} {model.guarantee.way_out}", "bold red")
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from lumberjack.quoting import quote
 
 __all__ = [
     "FITTED",
+    "FIT_STEPS",
     "FIT_USES",
     "MEDIAN_RANGE",
     "QUANTILE_RANGE",
@@ -44,7 +45,9 @@ __all__ = [
 MEDIAN_RANGE, QUANTILE_RANGE = 1.0, 1.8
 
 FITTED = ("fitted", "fitted-mean")  # leaves whose weights are fitted together
-FIT_USES: tuple[SumUse, ...] = ("sizes", "columns", "pairs")  # of fitted leaves
+# Of fitted leaves: what is summed, and how often. A record that claims fewer steps promises nothing.
+FIT_STEPS: dict[SumUse, int] = {"sizes": 1, "columns": 40, "pairs": 60}
+FIT_USES: tuple[SumUse, ...] = tuple(FIT_STEPS)
 
 Kind = tuple[type, str]  # class of an event, and its use
 

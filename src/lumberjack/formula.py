@@ -5,7 +5,7 @@ compute it again.
 """
 
 from lumberjack.accounting import Choices, Event, NoisySums, ThresholdQueries
-from lumberjack.events import use_in_words
+from lumberjack.events import FIT_USES, use_in_words
 from lumberjack.guarantee import Guarantee
 
 __all__ = ["by_hand"]
@@ -21,6 +21,12 @@ def by_hand(g: Guarantee) -> list[str]:
     if g.rows_per_person > 1:
         numbers["r"] = g.rows_per_person
     said = {"paper": _paper, "joint": _joint, "zcdp": _zcdp}[g.accounting](g)
+    if any(event.use in FIT_USES for event in g.events):
+        said.append(
+            "For cell sizes, and in each step of a fit, a row is in one sum, or one vector of sums, of "
+            "each tree. A tree has noise σ/√a; the shares a of all trees add up to at most 1. So all "
+            "of them together cost as much as a single sum with noise σ that a row moves by B."
+        )
     said.append(f"The numbers: {_listed(numbers)}. The events, in their order:")
     said += [f"{i + 1}. {_event(event)}" for i, event in enumerate(g.events)]
     if any(isinstance(event, ThresholdQueries) and event.cutoff is not None for event in g.events):
@@ -50,8 +56,8 @@ def _event(event: Event) -> str:
 
 def _sums(g: Guarantee) -> str:
     """mu^2 as sums over the events that there are."""
-    parts = ["Σ m/σ² over threshold queries", "Σ k·B²/σ² over noisy sums"]
-    return " + ".join(parts if any(isinstance(e, NoisySums) for e in g.events) else parts[:1])
+    parts = {ThresholdQueries: "Σ m/σ² over threshold queries", NoisySums: "Σ k·B²/σ² over noisy sums"}
+    return " + ".join(said for kind, said in parts.items() if any(isinstance(e, kind) for e in g.events))
 
 
 def _cut(g: Guarantee) -> str:

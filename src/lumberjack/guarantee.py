@@ -28,6 +28,7 @@ from lumberjack.accounting import (
 )
 from lumberjack.accounting.checks import check_count, check_delta, check_real, check_share
 from lumberjack.events import (
+    FIT_STEPS,
     FIT_USES,
     FITTED,
     MEDIAN_RANGE,
@@ -363,9 +364,10 @@ class Guarantee:
     @property
     def way_out(self) -> str:
         """Advice for a model that learned nothing."""
+        fewer = "columns" if self.fits_leaves else "trees"
         return (
             f"What helps: more rows (recommended: at least {self.suggested_rows:,}), a larger epsilon, "
-            "or fewer trees."
+            f"or fewer {fewer}."
         )
 
     @property
@@ -495,11 +497,15 @@ class Guarantee:
         return all(e.count >= trees * leaf_counts(self.leaf, self.max_depth) for e in leaves)
 
     def _consistent_fit(self) -> bool:
+        """Whether no step of a fit is missing, and a number has its scale and its clips."""
+        if self.accounting != "joint" or (self.leaf != "fitted" and not self.event("scale")):
+            return False
         clips = self.event("clips")
-        clipped = not isinstance(clips, Choices) or (
-            clips.count >= len(FIT_USES) - 1 and _is_choice(clips, QUANTILE_RANGE)
-        )
-        return self.accounting == "joint" and clipped and all(e.count >= 1 for e in self.events)
+        if isinstance(clips, Choices) and (
+            clips.count < len(FIT_USES) - 1 or not _is_choice(clips, QUANTILE_RANGE)
+        ):
+            return False
+        return all(e.count >= steps for use, steps in FIT_STEPS.items() for e in self.events_for(use))
 
     def _consistent_choices(self, trees: int, splits: Choices) -> bool:
         return (

@@ -13,17 +13,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lumberjack.accounting import spent
+from lumberjack.events import FIT_USES
 from lumberjack.guarantee import BOUNDS_INFERRED, CLASSES_INFERRED, Guarantee
 from lumberjack.kinds import Categorical, Category, Cuts, Known, Numeric
 from lumberjack.quoting import one_line
 from lumberjack.released import Released
-from lumberjack.targets import Classes
+from lumberjack.targets import Classes, Target
 from lumberjack.units import one, several
 
-__all__ = ["Entry", "Origin", "aligned", "columns_of", "in_lines", "shares", "spread", "target_of"]
+__all__ = [
+    "LITTLE",
+    "Entry",
+    "Origin",
+    "aligned",
+    "columns_of",
+    "fit_in_words",
+    "in_lines",
+    "learned_little",
+    "shares",
+    "spread",
+    "target_of",
+    "weights_in_words",
+]
 
 Origin = Literal["declared", "learned", "read off the data"]
 
+LITTLE = "This model learned next to nothing: its predictions hardly differ between rows."
+_LITTLE = 0.1  # of log odds, about 2.5 percentage points, or of the scale of a target
 _LETTERS = 80  # of a shortened list
 _NAMES = {"class": "classes", "category": "categories"}
 _CUTS = 7  # of a shortened list
@@ -53,6 +69,8 @@ class Entry:
         Whether bounds or categories were read off the data, even if cuts inside were learned.
     scale : (float, float) or None
         Place and scale of a target, where they were learned.
+    limits : (float, float) or None
+        Bounds of predictions that were declared, where place and scale were learned all the same.
     """
 
     name: str
@@ -64,6 +82,7 @@ class Entry:
     bounds: tuple[float, float] | None = None
     inferred: bool = False
     scale: tuple[float, float] | None = None
+    limits: tuple[float, float] | None = None
 
     @property
     def is_cut(self) -> bool:
@@ -94,7 +113,10 @@ class Entry:
             said = "no category was frequent enough to be released, only missing or not"
         elif not self.is_cut:
             said = f"one of {len(self.values):,} {said}{' or missing' * self.missing}"
-        return f"{said}, {self.origin}" + (f" ({self.share:.1%} of the budget)" if self.share else "")
+        said += f", {self.origin}" + (f" ({self.share:.1%} of the budget)" if self.share else "")
+        if self.limits is not None:
+            said += "; predictions from {} to {}, declared".format(*several(self.limits))
+        return said
 
     def listed(self) -> list[str]:
         """All values, in words."""
@@ -134,6 +156,7 @@ class Entry:
             **({"range": bounds, "cuts": plain} if self.is_cut else {listed: plain}),
             **({"missing": self.missing} if self.kind == "category" else {}),
             **scaled,
+            **({} if self.limits is None else {"limits": list(self.limits)}),
         }
 
 
@@ -168,7 +191,73 @@ def target_of(released: Released) -> Entry:
         return Entry("target", "class", origin, share, tuple(target.labels.tolist()))
     origin, share = _origin(target.learned, BOUNDS_INFERRED in caveats), prices.get("scale", 0.0)
     scale = (target.centre, target.scale) if target.learned else None
-    return Entry("target", "number", origin, share, bounds=(target.low, target.high), scale=scale)
+    bounds, limits = (target.low, target.high), target.limits
+    return Entry("target", "number", origin, share, bounds=bounds, scale=scale, limits=limits)
+
+
+def fit_in_words(released: Released) -> tuple[str, ...]:
+    """Which trees a model of fitted leaves has, what was released of the data, and what weights mean."""
+    split = [len(tree.columns) for tree in released.forest.trees]
+    columns, pairs = split.count(1), split.count(2)
+    steps = {use: sum(e.count for e in released.guarantee.events_for(use)) for use in FIT_USES}
+    clips = sum(e.count for e in released.guarantee.events_for("clips"))
+    several_of = (
+        f"{columns:,} tree{'s' * (columns != 1)} of one column and {pairs:,} of a pair of columns"
+    )
+    said = (
+        "Released of the data, with noise: how many rows are in each cell of each column (an interval "
+        f"of a number, a category, or missing); and, in {steps['columns']:,} steps on columns and "
+        f"{steps['pairs']:,} on columns and pairs, for each leaf the sum of how far the predictions of "
+        "its rows were off (residuals). "
+    )
+    if clips:
+        said += f"Residuals are clipped at {clips:,} limits that were chosen privately. "
+    return (
+        f"{several_of}, and a single leaf that all rows share. A row is in one leaf of each tree.",
+        said + "Sizes and weights of leaves are computed from that, and from nothing else.",
+        weights_in_words(released.target),
+    )
+
+
+def learned_little(released: Released) -> bool:
+    """Whether scores of fitted leaves hardly vary over rows, as far as released sizes tell."""
+    target = released.target
+    if not released.guarantee.fits_leaves:
+        return False
+    variance = 0.0
+    for values in released.forest.values:
+        share = values[:, :1] / (values[:, 0].sum() or 1.0)
+        away = values[:, 1:] - (share * values[:, 1:]).sum(axis=0)
+        variance += float((share * away**2).sum())
+    unit = 1.0
+    if not isinstance(target, Classes):
+        unit = (target.high - target.low) / 2 / (target.scale or math.inf)
+    return math.sqrt(variance) * unit < _LITTLE
+
+
+def weights_in_words(target: Target) -> str:
+    """What the weights of fitted leaves mean."""
+    if not isinstance(target, Classes):
+        place, unit = several((target.centre, (target.high - target.low) / 2))
+        kept = (
+            "" if target.limits is None else " and clipped to {} to {}".format(*several(target.limits))
+        )
+        return (
+            "The weights of a row's leaves add up to a score: the prediction is "
+            f"{place} + {unit} times the score{kept}."
+        )
+    labels = target.labels.tolist()
+    if len(labels) == 1:
+        return f"There is a single class, {labels[0]}, so weights change nothing."
+    if len(labels) == 2:
+        return (
+            f"The weights of a row's leaves add up to a score: the log odds of {labels[1]} against "
+            f"{labels[0]}. At 0 both are equally likely; each 0.7 more doubles the odds of {labels[1]}."
+        )
+    return (
+        "A leaf has a weight for each class. The weights of a row's leaves add up to a score for each "
+        "class: each 0.7 more doubles the chance of a class compared with those of the others."
+    )
 
 
 def _origin(learned: bool, inferred: bool) -> Origin:

@@ -5,7 +5,12 @@ from typing import Annotated, Literal
 
 import typer
 
-__all__ = ["app"]
+__all__ = ["LEAF_OF_NUMBERS", "app"]
+
+LEAF_OF_NUMBERS = (
+    "--leaf is for classes: leaves that predict a number are fitted, or, with --splits random, hold its "
+    "mean; leave it out"
+)
 
 app = typer.Typer(
     name="lumberjack",
@@ -29,17 +34,35 @@ Epsilon = Annotated[float, typer.Option(help="The budget: smaller is more privat
 Delta = Annotated[
     float, typer.Option(help="Chance that the promise fails; far below 1 / number of rows.")
 ]
-Trees = Annotated[int, typer.Option("--trees", help="Number of trees.")]
-Depth = Annotated[int, typer.Option("--depth", help="Deepest level at which a node may split.")]
+Trees = Annotated[
+    int,
+    typer.Option(
+        "--trees", help="Number of trees. Fitted leaves: of columns whose pairs may have a tree each."
+    ),
+]
+Depth = Annotated[
+    int,
+    typer.Option("--depth", help="Deepest level at which a node may split. Not used by fitted leaves."),
+]
+LeafOption = Annotated[
+    Literal["fitted", "counts", "majority", "exponential"] | None,
+    typer.Option(
+        help="What a leaf releases, if classes are predicted. Default: fitted, or counts with random "
+        "splits or the paper's accounting."
+    ),
+]
 Share = Annotated[
-    float | None, typer.Option("--structure-share", help="Share of the budget for the trees' structure.")
+    float | None,
+    typer.Option("--structure-share", help="Share of the budget for the structure of pruned trees."),
 ]
 RowsPerPerson = Annotated[
     int, typer.Option(help="Maximum number of rows per person; above 1 the promise is for persons.")
 ]
 SplitsOption = Annotated[
     Literal["guided", "random"] | None,
-    typer.Option(help="How splits are made. Default: guided, or random with the paper's accounting."),
+    typer.Option(
+        help="How pruned trees are split. Default: guided, or random with the paper's accounting."
+    ),
 ]
 AccountingOption = Annotated[
     Literal["joint", "paper"], typer.Option(help="The proved bound, or the paper's Theorem 1.")

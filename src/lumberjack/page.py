@@ -9,7 +9,6 @@ from html import escape as escape_tags
 
 import numpy as np
 
-from lumberjack.anatomy import NOTHING
 from lumberjack.formula import by_hand
 from lumberjack.legend import Entry, spread
 from lumberjack.quoting import CONTROL
@@ -121,8 +120,8 @@ def _verdict(report: Description) -> str:
     boxes = [_box("good" if report.holds else "bad", kept, f" {said}")]
     if g.weaknesses:
         boxes.append(_box("bad", "Numbers that promise next to nothing.", "", _items(g.weaknesses)))
-    if report.learned_nothing:
-        boxes.append(_box("bad", NOTHING, f" {report.guarantee.way_out}"))
+    if report.nothing:
+        boxes.append(_box("bad", report.nothing, f" {report.guarantee.way_out}"))
     if g.caveats:
         title = "Caveats: what breaks or weakens the promise."
         boxes.append(_box("bad", title, "", _items(g.caveats)))
@@ -183,7 +182,7 @@ def _label(x: float, y: float, text: str, anchor: str = "middle") -> str:
 
 def _noise(report: Description) -> str:
     said = report.noise_in_words()
-    if report.sizes is None or report.learned_nothing:
+    if not report.sizes or report.learned_nothing:
         return _paragraphs([said])
     sizes, noise = np.array(report.sizes), max(report.size_noise, 1e-9)
     # Powers of two of the noise: what lies left of 1 cannot be told from an empty leaf.
@@ -200,19 +199,20 @@ def _noise(report: Description) -> str:
             _label(x + step / 2, 13 + height - tall, f"{part:.0%}"),
             _label(x + step / 2, 32 + height, name),
         ]
-    alt = "Leaf sizes in multiples of their noise: " + ", ".join(
+    alt = "Sizes in multiples of their noise: " + ", ".join(
         f"from {name}: {part:.0%}" for name, part in zip(names, share.tolist(), strict=True)
     )
+    which, empty = ("Cells of columns", "cell") if report.fit else ("Leaves", "leaf")
     caption = (
-        f"Leaves by their noisy size, in multiples of the noise ({report.size_noise:,.1f} rows). Sizes "
-        "below 2 (orange) can hardly be told from an empty leaf."
+        f"{which} by their noisy size, in multiples of the noise ({report.size_noise:,.1f} rows). Sizes "
+        f"below 2 (orange) can hardly be told from an empty {empty}."
     )
     return _paragraphs([said]) + _figure(alt, height + 40, "".join(drawing), caption)
 
 
 def _importance(report: Description) -> str:
     note = (
-        "Share of each column in what the splits explain (decrease of impurity), computed from released "
+        f"Share of each column in {report.what_matters}, computed from released "
         "values alone: reading it costs no privacy, and noise limits it as it limits the model."
     )
     most = max((part.share for part in report.importance), default=0.0) or 1.0
@@ -242,7 +242,7 @@ def _trees(report: Description) -> str:
     drawing.append(_label(0, 11, f"{tallest:,} leaves", "start"))
     alt = f"Leaves of each of the {n} trees: from {min(report.leaves):,} to {tallest:,}."
     picture = _figure(alt, height + 18, "".join(drawing), "Leaves of each tree, empty ones included.")
-    return _paragraphs([report.shape_in_words()]) + picture
+    return _paragraphs(report.trees_in_words()) + picture
 
 
 def _columns(report: Description) -> str:

@@ -30,6 +30,7 @@ from lumberjack.accounting.checks import (
     check_share,
 )
 from lumberjack.events import (
+    FIT_STEPS,
     FIT_USES,
     FITTED,
     MEDIAN_RANGE,
@@ -63,11 +64,9 @@ _SOME_COLUMNS = (10, 10)  # numbers and categories, where nothing is said about 
 # Shares of mu^2, where there is something to learn; docs/columns.md as well.
 _CUT_SHARE, _CATEGORY_SHARE, _CLASS_SHARE, _SCALE_SHARE = 0.05, 0.05, 0.01, 0.05
 _PLACE_PART = 0.2  # of a target's scale: a quantile near the end is harder to find than the median
-# Of what is left for fitted leaves: cell sizes, the fit of columns, and the fit with pairs; steps of
-# both.
+# Of what is left for fitted leaves: cell sizes, the fit of columns, and the fit with pairs.
 _FIT_SHARES = {"sizes": 0.05, "columns": 0.15, "pairs": 0.8}
 _CLIP_SHARE = 0.02
-_FIT_STEPS = {"sizes": 1, "columns": 40, "pairs": 60}
 _FINEST, _MOST_NOISE = 2**10, 2.0**14  # grid of residuals: fine, but its noise must be quick to draw
 _CHOICE_PART = 6 / 13  # choices in a guided structure's budget: 30 % of all; pruning: 35 %
 _COUNT_SHARE = 0.25  # counts' part of a mean's budget: its error comes mostly from the sums
@@ -163,6 +162,10 @@ def plan(
     structure_share = _check_structure(accounting, splits, leaf, structure_share, threshold)
     numbers, categories = _check_columns(columns, accounting)
     target = accounting == "joint" if target is None else target
+    if leaf == "fitted-mean" and not target:
+        raise ValueError(
+            "fitted leaves of numbers need the target's place and scale: leave target=False out"
+        )
     if accounting == "paper" and (numbers or categories or target):
         raise ValueError('what is learned about columns or target needs accounting="joint"')
     bound = _check_sum_bound(sum_bound, leaf)
@@ -274,7 +277,7 @@ def _fit_parts(leaf: Leaf, rest: float) -> list[Part]:
         clips = Choices(len(FIT_USES) - 1, 1.0, QUANTILE_RANGE, use="clips")
         parts, rest = [((clips,), rest * _CLIP_SHARE)], rest * (1 - _CLIP_SHARE)
     for use in FIT_USES:
-        parts.append(((NoisySums(_FIT_STEPS[use], 1.0, use=use),), rest * _FIT_SHARES[use]))
+        parts.append(((NoisySums(FIT_STEPS[use], 1.0, use=use),), rest * _FIT_SHARES[use]))
     return parts
 
 

@@ -106,21 +106,21 @@ def announce_compilation(title: str, verbose: int) -> Iterator[None]:
 
 
 @contextmanager
-def watch(estimator: Any, total: int) -> Iterator[Advance]:
-    """Show progress of a fit of ``total`` trees, and tell scikit-learn's callbacks of each tree.
+def watch(estimator: Any, total: int, unit: str = "tree") -> Iterator[Advance]:
+    """Show progress of a fit of ``total`` trees or steps, and tell scikit-learn's callbacks of each.
 
-    A callback's request to stop is ignored: the number of trees is public and paid for.
+    A callback's request to stop is ignored: the number of trees or steps is public and paid for.
     """
     title = type(estimator).__name__
     context = estimator._init_callback_context(max_subtasks=total)
     context.call_on_fit_task_begin(estimator=estimator)
     with (
         announce_compilation(title, estimator.verbose),
-        progress(title, "tree", total, estimator.verbose) as bar,
+        progress(title, unit, total, estimator.verbose) as bar,
     ):
 
         def advance() -> None:
-            task = context.subcontext(task_name="tree")
+            task = context.subcontext(task_name=unit)
             task.call_on_fit_task_begin(estimator=estimator)
             task.call_on_fit_task_end(estimator=estimator)
             bar()

@@ -10,14 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from lumberjack.accounting import Choices, cutoffs_delta
+from lumberjack.accounting import Choices, NoisySums, cutoffs_delta
 from lumberjack.anatomy import NOTHING, depths
 from lumberjack.domain import Domain
 from lumberjack.events import in_words
 from lumberjack.guarantee import Guarantee
-from lumberjack.legend import Entry, aligned, columns_of, in_lines, shares, target_of
+from lumberjack.legend import (
+    LITTLE,
+    Entry,
+    aligned,
+    columns_of,
+    fit_in_words,
+    in_lines,
+    learned_little,
+    shares,
+    target_of,
+)
 from lumberjack.quoting import one_line
-from lumberjack.released import Fitted, released_by
+from lumberjack.released import Fitted, Released, released_by
 from lumberjack.targets import Classes
 
 __all__ = [
@@ -28,6 +38,7 @@ __all__ = [
     "describe",
 ]
 
+_FITS = {"columns": "fit of columns", "pairs": "fit of columns and pairs"}
 NOT_COVERED = (
     "Everything else computed from the same data: a scaler or encoder fitted before the forest, a "
     "search for good parameters that looked at scores, scores that are published, and every further "
@@ -75,11 +86,16 @@ class Description:
     deepest, leaves : tuple of int
         Depth and number of leaves of each released tree.
     sizes : tuple of float or None
-        Noisy sizes of all leaves, or None where leaves release labels only.
+        Noisy sizes of all leaves, or None where leaves release labels only. Of fitted leaves: those of
+        single columns, whose rows were counted.
     size_noise : float
         Standard deviation of the noise in such a size.
+    fit : tuple of str
+        Of fitted leaves: trees, what was released, and the meaning of weights, in words.
     learned_nothing : bool
-        Whether all trees are single leaves.
+        Whether all rows get the same prediction.
+    learned_little : bool
+        Whether predictions of fitted leaves hardly differ between rows.
     fingerprint : str or None
         SHA-256 of the model file.
     """
@@ -98,6 +114,8 @@ class Description:
     sizes: tuple[float, ...] | None
     size_noise: float
     learned_nothing: bool
+    learned_little: bool = False
+    fit: tuple[str, ...] = ()
     fingerprint: str | None = None
 
     @property
@@ -146,7 +164,13 @@ class Description:
             ("neighbours", f"{g.neighbours} one {self.unit}"),
             ("theorem", g.theorem),
         ]
-        if g.method != "composed":
+        if g.fits_leaves:
+            most = f"{g.n_estimators} columns" if g.n_estimators > 1 else "no columns"
+            rows.append(("trees", f"one for each column, and one for each pair of at most {most}"))
+            rows.append(
+                ("a leaf releases", "sums of residuals, step by step; its weights follow from them")
+            )
+        elif g.method != "composed":
             rows.append(("trees, levels", f"{g.n_estimators}, at most {g.max_depth}"))
             rows.append(("a leaf releases", g.leaf))
         if g.guided_levels:
@@ -155,25 +179,45 @@ class Description:
 
     def noise_in_words(self) -> str:
         """The noise against the leaf sizes."""
-        if self.learned_nothing:
+        if self.sizes == () or (self.learned_nothing and not self.fit):
             return "Every tree is a single leaf, so there are no leaf sizes to compare with the noise."
         if self.sizes is None:
             return "Leaves release a label and no size, so there is nothing to compare."
         sizes = np.array(self.sizes)
         clear = float(np.mean(sizes > 2 * self.size_noise))
         middle = max(float(np.median(sizes)), 0.0)
+        if self.fit:
+            return (
+                f"Half of the cells of columns hold more than about {middle:,.0f} rows; the noise of "
+                f"such a size has standard deviation {self.size_noise:,.1f}. {clear:.0%} of the cells "
+                "are larger than twice that. Weights of small cells are drawn towards those of their "
+                "neighbours, or towards 0."
+            )
         return (
             f"Half of the leaves hold more than about {middle:,.0f} rows; the noise of such a size has "
             f"standard deviation {self.size_noise:,.1f}. {clear:.0%} of the leaves are larger than "
             "twice that. Leaves of many trees are pooled, which averages noise out."
         )
 
-    def shape_in_words(self) -> str:
-        """Depths and leaf counts of the released trees."""
-        return (
+    def trees_in_words(self) -> list[str]:
+        """Depths and leaf counts of the released trees, and what fitted leaves hold."""
+        shape = (
             f"{_plural(len(self.leaves), 'tree')}. Leaves per tree: {_spread(self.leaves)}. "
             f"Depth: {_spread(self.deepest)}."
         )
+        return [shape, *self.fit]
+
+    @property
+    def nothing(self) -> str:
+        """What to say of a model that learned nothing, or next to nothing."""
+        return NOTHING if self.learned_nothing else LITTLE if self.learned_little else ""
+
+    @property
+    def what_matters(self) -> str:
+        """What the importance of a column is a share of."""
+        if self.fit:
+            return "how much the weights of its leaves vary over rows"
+        return "what the splits explain (decrease of impurity)"
 
     def how_to_verify(self) -> list[tuple[str, str]]:
         """Ways to check the promise without trusting this report: what to do, and with what."""
@@ -194,7 +238,7 @@ class Description:
         lines = [f"Privacy report: {self.promise}", ""]
         lines += [f"CAVEAT: {caveat}" for caveat in self.guarantee.caveats] or ["No caveats."]
         lines += [f"WEAK: {weakness}" for weakness in self.guarantee.weaknesses]
-        lines += [f"{NOTHING} {self.guarantee.way_out}"] if self.learned_nothing else []
+        lines += [f"{self.nothing} {self.guarantee.way_out}"] if self.nothing else []
         lines += [f"Recomputed: delta = {self.recomputed:.8g}, the promise {verdict}."]
         lines += ["", "In words", *(f"  {line}" for line in self.in_words())]
         lines += ["", "In numbers", *aligned(self.in_numbers())]
@@ -204,7 +248,7 @@ class Description:
         lines += ["", "What delta consists of", *_bars(self.failure)] if self.failure else []
         lines += ["", "Noise and leaf sizes", f"  {self.noise_in_words()}"]
         lines += ["", "Importance of columns, from released values", *_bars(self.importance[:20])]
-        lines += ["", "Trees", f"  {self.shape_in_words()}"]
+        lines += ["", "Trees", *(f"  {line}" for line in self.trees_in_words())]
         lines += ["", f"Columns{' (INFERRED FROM THE DATA)' if self.domain.inferred else ''}"]
         lines += in_lines(self.columns)
         lines += ["", "Target", *in_lines([self.target])]
@@ -227,7 +271,9 @@ class Description:
             "depth": list(self.deepest),
             "leaves": list(self.leaves),
             "size_noise": self.size_noise,
+            "fit": list(self.fit),
             "learned_nothing": self.learned_nothing,
+            "learned_little": self.learned_little,
             "columns": [entry.to_dict() for entry in self.columns],
             "target": self.target.to_dict(),
             "domain": self.domain.to_dict(),
@@ -240,10 +286,7 @@ def describe(model: Fitted, fingerprint: str | None = None) -> Description:
     released = released_by(model)
     g, forest = released.guarantee, released.forest
     ranked = sorted(released.importances().items(), key=lambda pair: -pair[1])
-    sizes = released.leaf_sizes()
-    leaf_noise, _ = released.target.noise(g)
-    # A size is one noisy count, or the sum of one for each class.
-    counted = len(released.classes.labels) if isinstance(released.target, Classes) else 1
+    sizes, noise = _sizes(released)
     return Description(
         guarantee=g,
         recomputed=g.verify(),
@@ -256,11 +299,31 @@ def describe(model: Fitted, fingerprint: str | None = None) -> Description:
         importance=tuple(Part(name, share) for name, share in ranked),
         deepest=tuple(int(depths(tree).max()) for tree in forest.trees),
         leaves=tuple(tree.n_leaves for tree in forest.trees),
-        sizes=None if sizes is None else tuple(sizes.tolist()),
-        size_noise=leaf_noise * math.sqrt(counted),
+        sizes=sizes,
+        size_noise=noise,
         learned_nothing=released.learned_nothing,
+        learned_little=learned_little(released),
+        fit=fit_in_words(released) if g.fits_leaves else (),
         fingerprint=fingerprint,
     )
+
+
+def _sizes(released: Released) -> tuple[tuple[float, ...] | None, float]:
+    """Sizes of leaves whose rows were counted, and the standard deviation of their noise."""
+    g = released.guarantee
+    if g.fits_leaves:
+        each = zip(released.forest.trees, released.forest.values, strict=True)
+        found = [v[:, 0] for tree, v in each if len(tree.columns) == 1]
+        noise = max((e.noise for e in g.events_for("sizes") if isinstance(e, NoisySums)), default=0.0)
+        # All columns share the price of one.
+        return tuple(np.concatenate(found or [np.zeros(0)]).tolist()), noise * math.sqrt(
+            len(released.domain)
+        )
+    sizes = released.leaf_sizes()
+    leaf_noise, _ = released.target.noise(g)
+    # A size is one noisy count, or the sum of one for each class.
+    counted = len(released.classes.labels) if isinstance(released.target, Classes) else 1
+    return None if sizes is None else tuple(sizes.tolist()), leaf_noise * math.sqrt(counted)
 
 
 def _budget(g: Guarantee) -> tuple[Part, ...]:
@@ -277,12 +340,19 @@ def _budget(g: Guarantee) -> tuple[Part, ...]:
         "scale": "place and scale of the target",
         "structure": structure,
         "splits": "choice of splits",
+        "clips": "clips of residuals",
+        "sizes": "sizes of cells of columns",
+        **{use: f"{said}, {_steps(g, use)} steps" for use, said in _FITS.items()},
     }
     parts: dict[str, float] = {}
     for use, share in shares(g).items():
         name = names.get(use, leaves)
         parts[name] = parts.get(name, 0.0) + share
     return tuple(Part(name, share) for name, share in parts.items())
+
+
+def _steps(g: Guarantee, use: str) -> int:
+    return sum(event.count for event in g.events_for(use))
 
 
 def _failure(g: Guarantee) -> tuple[Part, ...]:

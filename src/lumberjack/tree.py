@@ -52,6 +52,11 @@ class Tree:
         return np.where(self.feature == LEAF, -1, self.left + 1).astype(np.int32)
 
     @property
+    def columns(self) -> tuple[int, ...]:
+        """The columns it splits on, in their order."""
+        return tuple(np.unique(self.feature[self.feature != LEAF]).tolist())
+
+    @property
     def n_leaves(self) -> int:
         """Number of leaves, empty ones included."""
         return int(np.sum(self.feature == LEAF))
