@@ -111,8 +111,9 @@ def test_fitted_leaves_are_one_ordinary_ensemble(classes, n_outputs):
 @pytest.mark.parametrize("classes", [["x", "y"], ["x", "y", "z"]])
 def test_a_base_alone_in_onnx(classes):
     frame, score = table(500)
-    model = copy.copy(classifier(classes=classes).fit(frame, [classes[score > 1] for score in score]))
-    forest = dataclasses.replace(model.forest_, trees=model.forest_.trees[:1])
+    model = copy.copy(classifier(classes=classes).fit(frame, [classes[int(s > 1)] for s in score]))
+    trees, values = model.forest_.trees[:1], model.forest_.values[:1]
+    forest = dataclasses.replace(model.forest_, trees=trees, values=values)
     model.released_ = dataclasses.replace(model.released_, forest=forest)
     assert_same_in_onnx(model, frame)
 
