@@ -520,8 +520,8 @@ def plot_budget(model: Fitted, *, ax: Any = None) -> Any:
     >>> from lumberjack import LumberjackClassifier
     >>> from lumberjack.datasets import make_toy
     >>> from lumberjack.plots import plot_budget
-    >>> X, y, domain = make_toy()
-    >>> model = LumberjackClassifier(epsilon=2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+    >>> X, y, _ = make_toy()
+    >>> model = LumberjackClassifier(epsilon=2.0).fit(X, y)
     >>> [label.get_text() for label in plot_budget(model).get_yticklabels()]
     ['budget', 'delta']
     """
