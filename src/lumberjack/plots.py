@@ -583,7 +583,8 @@ def plot_tree(model: Fitted, tree: int = 0, *, max_depth: int = 3, ax: Any = Non
             for child in (int(chosen.left[node]), int(chosen.right[node])):
                 ax.plot([here[0], across[child]], [here[1], here[1] - 1], color="0.6", zorder=1)
         elif chosen.feature[node] == LEAF:
-            text, colour = leaf(node).replace(", ", "\n"), "#DCEAF7"
+            text = leaf(node).replace(", ", "\n").replace(" for about ", "\nabout ")
+            colour = "#DCEAF7"
         else:
             text, colour = "...", "0.92"
         box = {"boxstyle": "round", "facecolor": colour, "edgecolor": "0.4"}
