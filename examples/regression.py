@@ -1,7 +1,7 @@
 """Private regression: how long will a patient stay?
 
-The stays are generated. Targets may have public bounds, to which they are clipped; without bounds, place
-and scale of the target are learned privately.
+The stays are generated. Place and scale of the target are learned privately. Public bounds may be
+given: targets and predictions are clipped to them.
 """
 
 import numpy as np

@@ -1,5 +1,6 @@
 """Exports, read by the programs they are for: ONNX Runtime, SHAP, Graphviz's language."""
 
+import copy
 import re
 import shutil
 import subprocess
@@ -18,6 +19,13 @@ from lumberjack.export import (
     to_shap,
     to_text,
 )
+from lumberjack.kinds import Cuts, Numeric
+
+
+@pytest.fixture(scope="module")
+def pruned():
+    frame, score = table()
+    return classifier(leaf="counts").fit(frame, labels(score)), frame
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +45,8 @@ def explain(model, X, values="votes"):
 
 
 @pytest.mark.parametrize("leaf", ["counts", "majority"])
-def test_explanations_add_up_to_the_pooled_counts(fitted, leaf):
-    model, frame = fitted
+def test_explanations_add_up_to_the_pooled_counts(pruned, leaf):
+    model, frame = pruned
     frame = frame.head(60)
     if leaf == "majority":
         whole, score = table()
@@ -52,10 +60,11 @@ def test_explanations_add_up_to_the_pooled_counts(fitted, leaf):
 
 
 @pytest.mark.parametrize("kind", ["classifier", "regressor"])
-def test_explanations_add_up_to_what_predictions_are_made_from(fitted, kind):
-    model, frame = fitted
+def test_explanations_add_up_to_what_pruned_trees_say(pruned, kind):
+    model, frame = pruned
     if kind == "regressor":
-        model = LumberjackRegressor(epsilon=8.0, domain=DOMAIN, y_bounds=(-1, 5)).fit(*table())
+        model = LumberjackRegressor(8.0, domain=DOMAIN, y_bounds=(-1, 5), splits="random")
+        model.fit(*table())
     frame = frame.head(60)
     explained, base = explain(model, frame)
     released = model.released_
@@ -63,10 +72,70 @@ def test_explanations_add_up_to_what_predictions_are_made_from(fitted, kind):
     np.testing.assert_allclose((base + explained.sum(axis=1)).reshape(pooled.shape), pooled, rtol=1e-6)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_explanations_add_up_to_log_odds_and_log_chances(n_classes):
+    """Declared and learned columns, with gaps, unknown and infinite values: read off predict_proba."""
+    declared, score = table()
+    for frame, domain in ((declared, DOMAIN), (undeclared()[0], None)):
+        y = np.minimum(np.digitize(score, [1.0, 2.0]), n_classes - 1)
+        model = LumberjackClassifier(8.0, n_estimators=5, domain=domain).fit(frame, y)
+        few = frame.head(80)
+        explained, base = explain(model, few)
+        log_chances = np.log(model.predict_proba(few))
+        if n_classes == 2:
+            expected = log_chances[:, 1] - log_chances[:, 0]
+            np.testing.assert_allclose(base + explained.sum(axis=1), expected, rtol=1e-5, atol=1e-5)
+        else:
+            scores = base + explained.sum(axis=1)
+            scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
+            np.testing.assert_allclose(scores, log_chances, rtol=1e-5, atol=1e-5)
+        np.testing.assert_array_equal(shap_by_column(model, explained), explained)
+
+
+@pytest.mark.parametrize("y_bounds", [None, (0.5, 2.5)])
+def test_explanations_of_a_regressor_add_up_to_its_predictions(y_bounds):
+    """In units of the target, and before predictions are clipped."""
+    frame, score = undeclared()
+    model = LumberjackRegressor(8.0, n_estimators=5, y_bounds=y_bounds).fit(frame, 100 + score)
+    explained, base = explain(model, frame.head(300))
+    said, expected = base + explained.sum(axis=1), model.predict(frame.head(300))
+    np.testing.assert_allclose(np.clip(said, *(y_bounds or (-np.inf, np.inf))), expected, rtol=1e-6)
+
+
+def test_each_column_of_an_additive_model_explains_itself():
+    """Without pairs, the explanation is the column's weight minus its mean over released sizes."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=4000), "c": rng.choice(list("uvwx"), 4000)})
+    y = (frame["a"] > 0) ^ (rng.random(4000) < 0.2)
+    model = LumberjackClassifier(8.0, n_estimators=1).fit(frame, y)
+    base, *columns = model.forest_.values
+    assert len(columns) == 2
+    explained, expected = explain(model, frame.head(100))
+    leaves, total = model.apply(frame.head(100)), base[0, 1]
+    for j, values in enumerate(columns):
+        mean = np.average(values[:, 1], weights=values[:, 0])
+        np.testing.assert_allclose(explained[:, j], values[leaves[:, j + 1], 1] - mean, atol=1e-6)
+        total += mean
+    np.testing.assert_allclose(expected, total, atol=1e-6)
+
+
+def test_fitted_leaves_have_no_counts(fitted):
+    with pytest.raises(ValueError, match=r'pruned trees \(leaf="counts"\)'):
+        to_shap(fitted[0], "counts")
+
+
+def test_ranks_need_one_order_of_categories(fitted):
+    model = copy.deepcopy(fitted[0])
+    tree = model.forest_.trees[1 + DOMAIN.names.index("ward")]
+    tree.cut[:] = tree.cut[0]
+    with pytest.raises(ValueError, match="different orders"):
+        to_shap(model)
+
+
 @pytest.fixture(scope="module")
 def learned():
     frame, score = undeclared()
-    return LumberjackClassifier(8.0, n_estimators=7).fit(frame, labels(score)), frame
+    return LumberjackClassifier(8.0, n_estimators=7, leaf="counts").fit(frame, labels(score)), frame
 
 
 def test_explanations_of_learned_columns_add_up(learned):
@@ -78,13 +147,13 @@ def test_explanations_of_learned_columns_add_up(learned):
     np.testing.assert_allclose(base + explained.sum(axis=1), counts, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["fitted", "learned"])
+@pytest.mark.parametrize("kind", ["fitted", "pruned", "learned"])
 def test_shap_reads_the_units_of_the_column(kind, request):
     """Each row follows the thresholds to the leaf of ``apply``: a walk in plain Python."""
     model, frame = request.getfixturevalue(kind)
     frame = frame.head(300)
     inputs, described = shap_inputs(model, frame), to_shap(model)["trees"]
-    ages = np.clip(frame["age"], 0, 100) if kind == "fitted" else frame["age"]
+    ages = frame["age"] if kind == "learned" else np.clip(frame["age"], 0, 100)
     np.testing.assert_allclose(inputs[:, 0], ages, rtol=1e-6, atol=1e-6)
     leaves = model.apply(frame)
     for t, tree in enumerate(model.forest_.trees):
@@ -98,9 +167,9 @@ def test_shap_reads_the_units_of_the_column(kind, request):
             assert tree.left[node] == leaf
 
 
-def test_weights_of_nodes_come_from_released_counts(fitted):
+def test_weights_of_nodes_come_from_released_counts(pruned):
     """The base value is the mean over rows as far as released counts tell: by hand, leaf by leaf."""
-    model, frame = fitted
+    model, frame = pruned
     _, base = explain(model, frame.head(1), "counts")
     by_hand = 0
     for values in model.forest_.values:
@@ -112,9 +181,9 @@ def test_weights_of_nodes_come_from_released_counts(fitted):
 # Text and Graphviz
 
 
-def follow(model, row):
+def follow(model, row, tree=0):
     """The leaf that a reader of the text reaches, with nothing but the text."""
-    lines, depth, i = to_text(model).splitlines(), 0, 0
+    lines, depth, i = to_text(model, tree).splitlines(), 0, 0
     while True:
         text = lines[i].replace("|   ", "").removeprefix("|-- ")
         if not any(sign in text for sign in (" < ", " >= ", " = ", " != ")):
@@ -142,7 +211,7 @@ def test_a_reader_of_the_text_reaches_the_same_leaf():
     frame.loc[::5, "a"] = np.nan
     y = (frame["a"] > 0.5) | (frame["b"] == "v")
     domain = {"a": (0, 1), "b": ["u", "v", "w"]}
-    model = LumberjackClassifier(8.0, n_estimators=1, domain=domain, classes=[False, True]).fit(frame, y)
+    model = LumberjackClassifier(8.0, n_estimators=1, domain=domain, leaf="counts").fit(frame, y)
     leaves = model.apply(frame.head(200))[:, 0]
     for (_, row), leaf in zip(frame.head(200).iterrows(), leaves, strict=True):
         no, yes = model.forest_.values[0][leaf]
@@ -161,7 +230,7 @@ def test_a_reader_of_learned_cuts_reaches_the_same_leaf():
         }
     )
     y = (frame["number"] > 8_500_000) ^ (frame["since"] > pd.Timestamp("2010-01-01"))
-    model = LumberjackClassifier(8.0, n_estimators=1).fit(frame, y)
+    model = LumberjackClassifier(8.0, n_estimators=1, leaf="counts").fit(frame, y)
     leaves = model.apply(frame.head(200))[:, 0]
     for (_, row), leaf in zip(frame.head(200).iterrows(), leaves, strict=True):
         no, yes = model.forest_.values[0][leaf]
@@ -172,19 +241,58 @@ def test_a_reader_of_learned_cuts_reaches_the_same_leaf():
     assert "e+0" not in text
 
 
+@pytest.mark.parametrize("target", ["classes", "numbers"])
+def test_a_reader_of_fitted_trees_reaches_the_same_leaf(target):
+    """Base, columns and the pair: weights, in units of the target, and expected sizes."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.uniform(0, 1, 4000), "b": rng.choice(["u", "v", "w"], 4000)})
+    frame.loc[::5, "a"] = np.nan
+    y = (frame["a"] > 0.5) | (frame["b"] == "v")
+    if target == "classes":
+        model, unit, digits = LumberjackClassifier(8.0).fit(frame, y), 1.0, ".2f"
+    else:
+        model = LumberjackRegressor(8.0).fit(frame, 1000 * y + rng.normal(size=4000))
+        unit, digits = (model.targets_.high - model.targets_.low) / 2, ".6g"
+    few = frame.head(100)
+    leaves = model.apply(few)
+    assert leaves.shape[1] == 4
+    for tree, values in enumerate(model.forest_.values):
+        for (_, row), leaf in zip(few.iterrows(), leaves[:, tree], strict=True):
+            size, weight = values[leaf]
+            assert follow(model, row, tree) == f"{unit * weight:+{digits}} for about {size:.0f} rows"
+            assert f"{unit * weight:+{digits}} for about" in to_graphviz(model, tree)
+
+
+def test_a_column_without_cuts_says_number_or_missing():
+    frame = pd.DataFrame({"a": np.full(3000, 2.0)})
+    frame.loc[::3, "a"] = np.nan
+    model = LumberjackClassifier(8.0, domain={"a": Cuts(Numeric())}).fit(frame, frame["a"].isna())
+    lines = to_text(model, 1).splitlines()
+    assert [line.strip("|- ") for line in lines[::2]] == ["a is a number", "a is missing"]
+    assert "a is a number" in to_graphviz(model, 1)
+    below, above = (float(line.split("-- ")[1].split()[0]) for line in lines[1::2])
+    assert below < 0 < above
+    explained, base = explain(model, frame.head(3))
+    first, second = np.log(model.predict_proba(frame.head(3))).T
+    np.testing.assert_allclose(base + explained[:, 0], second - first)
+
+
 @pytest.mark.filterwarnings("ignore:.*deprecated")
-def test_graphviz_can_be_read():
+@pytest.mark.parametrize(("leaf", "number"), [("counts", 0), ("fitted", 1), ("fitted", -1)])
+def test_graphviz_can_be_read(leaf, number):
     X, y, domain = make_toy(2000)
-    model = LumberjackClassifier(4.0, n_estimators=1, domain=domain, classes=[0, 1, 2]).fit(X, y)
-    program, text = shutil.which("dot"), to_graphviz(model)
+    settings = {"domain": domain, "classes": [0, 1, 2], "leaf": leaf, "n_estimators": 2}
+    model = LumberjackClassifier(4.0, **settings).fit(X, y)
+    number %= len(model.forest_.trees)
+    program, text = shutil.which("dot"), to_graphviz(model, number)
+    n_nodes = len(model.forest_.trees[number].feature)
     if program:
         drawn = subprocess.run(
             [program, "-Tsvg"], input=text, capture_output=True, text=True, check=True
         )
-        assert drawn.stdout.count('class="node"') == len(model.forest_.trees[0].feature)
+        assert drawn.stdout.count('class="node"') == n_nodes
     pydot = pytest.importorskip("pydot", reason="needs pydot")
     (graph,) = pydot.graph_from_dot_data(text)
-    n_nodes = len(model.forest_.trees[0].feature)
     assert len([n for n in graph.get_nodes() if n.get_name() != "node"]) == n_nodes
     assert len(graph.get_edges()) == n_nodes - 1
 
@@ -192,9 +300,9 @@ def test_graphviz_can_be_read():
 def test_names_neither_break_lines_nor_quotes():
     X = np.array([['"a"\n\x1b[31m'], ["b\\"]] * 500, dtype=object)
     domain = {'na"me\n': ['"a"\n\x1b[31m', "b\\"]}
-    model = LumberjackClassifier(8.0, n_estimators=1, domain=domain, classes=["x\n", "y"]).fit(
-        X, ["x\n", "y"] * 500
-    )
+    model = LumberjackClassifier(
+        8.0, n_estimators=1, domain=domain, classes=["x\n", "y"], leaf="counts"
+    ).fit(X, ["x\n", "y"] * 500)
     text = to_text(model)
     assert text.isascii()
     assert "\x1b" not in text
@@ -207,6 +315,11 @@ def test_names_neither_break_lines_nor_quotes():
 
 def test_only_trees_that_exist(fitted):
     model, _ = fitted
-    with pytest.raises(ValueError, match="tree must be between 0 and 6, got 7"):
-        to_text(model, 7)
+    last = len(model.forest_.trees) - 1
+    with pytest.raises(ValueError, match=f"tree must be between 0 and {last}, got {last + 1}"):
+        to_text(model, last + 1)
+
+
+def test_deeper_levels_are_left_out(pruned):
+    model, _ = pruned
     assert to_text(model, 0, max_depth=0) == "|-- ..."

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from lumberjack.anatomy import node_sums
 from lumberjack.export_onnx import columns_in_order, onnx_inputs, to_onnx
-from lumberjack.kinds import MISSING, Cuts, Known, Number, Numeric
+from lumberjack.kinds import MISSING, Categorical, Cuts, Known, Number, Numeric
 from lumberjack.released import Fitted, Released, released_by
+from lumberjack.targets import Numbers
 from lumberjack.tree import LEAF, Tree
 from lumberjack.units import one
 
@@ -40,15 +41,18 @@ def to_shap(model: Fitted, values: Literal["votes", "counts"] = "votes") -> dict
     ----------
     model : LumberjackClassifier or LumberjackRegressor
     values : {"votes", "counts"}
-        What a leaf is worth: what it adds to the sum that predictions are made from, or what it
-        released (noisy class counts, one vote, or a noisy count and sum of targets).
+        What a leaf is worth: what it adds to the sum that predictions are made from, or (pruned trees
+        only) what it released: noisy class counts, one vote, or a noisy count and sum of targets.
 
     Returns
     -------
     dict
-        Its explanations add up to the sum over trees of those values: with "counts" the pooled noisy
-        counts. Columns are those of ``shap_inputs``. How many rows go which way is taken from the
-        released leaf counts (at least one row for each leaf; where leaves release labels only, one).
+        Its explanations add up to the sum over trees of those values. For fitted leaves that is the
+        score: the log odds of the second of two classes (one output), the log chance of each of several
+        classes up to a constant, or a number in the target's units before it is clipped. For pruned
+        trees with "counts" it is the pooled noisy counts. Columns are those of ``shap_inputs``. How many
+        rows go which way is taken from released sizes of leaves (at least one row for each leaf of a
+        pruned tree; where leaves release labels only, one).
 
     Examples
     --------
@@ -66,13 +70,13 @@ def to_shap(model: Fitted, values: Literal["votes", "counts"] = "votes") -> dict
         raise ValueError(f"values must be 'votes' or 'counts', got {values!r}")
     released = released_by(model)
     forest = released.forest
-    worth = released.say() if values == "votes" else forest.values
-    start = _shap_start(released)
+    worth = _worth(released, values)
+    start, ranks = _shap_start(released), _ranks(released)
     trees = []
     for tree, said, counted in zip(forest.trees, worth, forest.values, strict=True):
         leaf = tree.feature == LEAF
         column = np.where(leaf, 0, tree.feature)
-        indicator = ~leaf & forest.categorical[column]
+        indicator = ~leaf & forest.categorical[column] & (not released.target.is_fitted)
         left = np.where(leaf, -1, tree.left)
         size = released.target.sizes(counted)
         trees.append(
@@ -82,7 +86,7 @@ def to_shap(model: Fitted, values: Literal["votes", "counts"] = "votes") -> dict
                 "children_right": np.where(indicator, left, tree.right),
                 "children_default": np.where(tree.missing_left & ~indicator, left, tree.right),
                 "features": np.where(leaf, -2, start[column] + np.where(indicator, tree.cut, 0)),
-                "thresholds": _shap_thresholds(tree, released.domain.known),
+                "thresholds": _shap_thresholds(tree, released.domain.known, ranks),
                 "values": node_sums(tree, said),
                 "node_sample_weight": node_sums(tree, size[:, None])[:, 0],
             }
@@ -95,12 +99,30 @@ def to_shap(model: Fitted, values: Literal["votes", "counts"] = "votes") -> dict
     }
 
 
+def _worth(released: Released, values: str) -> list[Floats]:
+    """What the leaves of each tree are worth."""
+    target, forest = released.target, released.forest
+    if values == "counts":
+        if target.is_fitted:
+            raise ValueError(
+                "fitted leaves hold weights, not counts: leave values out, or use pruned trees "
+                '(leaf="counts")'
+            )
+        return list(forest.values)
+    said = released.say()
+    if isinstance(target, Numbers) and target.is_fitted:  # from half widths of the bounds
+        said = [weights * ((target.high - target.low) / 2) for weights in said]
+        said[0] = said[0] + target.centre
+    return said
+
+
 def shap_inputs(model: Fitted, X: Any) -> Floats:
     """Turn a table into what ``to_shap`` splits on, shape (n_rows, n_shap_columns).
 
     A number is one column, in its own units (dates: seconds since 1970, UTC), clipped to its range, NaN
-    where missing; a set of categories is one indicator for each category, as SHAP knows no splits of the
-    form "= c". ``shap_by_column`` adds indicators up.
+    where missing. SHAP knows no splits of the form "= c". In a fitted forest a category is one column
+    too, its rank: 0 for the largest category, and so on, last all other values. For pruned trees it is
+    one indicator for each category; ``shap_by_column`` adds indicators up.
 
     Examples
     --------
@@ -113,25 +135,58 @@ def shap_inputs(model: Fitted, X: Any) -> Floats:
     array([0. , 0.5, nan])
     """
     released, parts = released_by(model), []
-    for (name, column), kind in zip(columns_in_order(released, X), released.domain.known, strict=True):
+    each = zip(columns_in_order(released, X), released.domain.known, _ranks(released), strict=True)
+    for (name, column), kind, rank in each:
         codes = np.empty(len(column), dtype=np.uint32)
         grid = kind.grid if isinstance(kind, Cuts) else kind
         grid.encode(name, column, codes)
         if isinstance(grid, Numeric):
             parts.append(np.where(codes == MISSING, np.nan, grid.values_at(codes))[:, None])
+        elif released.target.is_fitted:
+            parts.append(rank[np.minimum(codes, kind.size)][:, None])
         else:
             parts.append((codes[:, None] == np.arange(kind.size)).astype(float))
     return np.concatenate(parts, axis=1)
 
 
-def _shap_thresholds(tree: Tree, kinds: Sequence[Known]) -> Floats:
-    """The largest number that goes left at each node; between 0 and 1 for indicators."""
+def _shap_thresholds(tree: Tree, kinds: Sequence[Known], ranks: Sequence[Floats]) -> Floats:
+    """The largest number that goes left at each node: a half for indicators, or a rank and a half."""
     thresholds = np.full(len(tree.feature), 0.5)
-    for j, kind in enumerate(kinds):
-        if isinstance(kind, Number):
-            here = tree.feature == j
+    for j, (kind, rank) in enumerate(zip(kinds, ranks, strict=True)):
+        here = tree.feature == j
+        if not isinstance(kind, Number):
+            thresholds[here] += rank[tree.cut[here]]
+        elif kind.size == 1:  # all numbers go left
+            thresholds[here] = np.inf
+        else:
             thresholds[here] = np.nextafter(kind.threshold(tree.cut[here]), -np.inf)
     return thresholds
+
+
+def _ranks(released: Released) -> list[Floats]:
+    """For each category of a column, and last for all other values: at which split it goes left.
+
+    The trees of a fitted forest ask for the categories of a column in the same order, the largest first,
+    so that "= c" is "rank <= that of c". All 0 for pruned trees and for numbers.
+    """
+    forest, kinds = released.forest, released.domain.known
+    if not released.target.is_fitted:
+        return [np.zeros(0 if isinstance(kind, Number) else kind.size + 1) for kind in kinds]
+    orders: list[dict[int, int]] = [{} for _ in kinds]  # category asked for at each split
+    for tree in forest.trees:
+        above = np.zeros(len(tree.feature), dtype=np.int64)  # splits on a node's column, next above it
+        for node in np.flatnonzero(tree.feature != LEAF).tolist():
+            column, cut, right = int(tree.feature[node]), int(tree.cut[node]), int(tree.right[node])
+            if forest.categorical[column]:
+                if orders[column].setdefault(int(above[node]), cut) != cut:
+                    raise ValueError("trees ask for the categories of a column in different orders")
+                above[right] = above[node] + 1 if tree.feature[right] == column else 0
+    out = []
+    for kind, order in zip(kinds, orders, strict=True):
+        rank = np.full(kind.size + 1 if isinstance(kind, Categorical) else 0, float(len(order)))
+        rank[list(order.values())] = list(order)
+        out.append(rank)
+    return out
 
 
 def shap_by_column(model: Fitted, explained: Floats) -> Floats:
@@ -161,7 +216,9 @@ def shap_by_column(model: Fitted, explained: Floats) -> Floats:
 
 def _shap_start(released: Released) -> NDArray[np.int64]:
     """Where the columns of each feature begin."""
-    widths = [1 if isinstance(kind, Number) else kind.size for kind in released.domain.known]
+    single = released.target.is_fitted
+    kinds = released.domain.known
+    widths = [1 if single or isinstance(kind, Number) else kind.size for kind in kinds]
     return np.concatenate([[0], np.cumsum(widths[:-1])]).astype(np.int64)
 
 
@@ -175,7 +232,8 @@ def to_text(model: Fitted, tree: int = 0, max_depth: int | None = None) -> str:
     ----------
     model : LumberjackClassifier or LumberjackRegressor
     tree : int
-        Which one.
+        Which one. Fitted forests have first the base, then a tree for each column of the domain, then
+        those of pairs; their leaves show weights (of numbers in the target's units) and expected sizes.
     max_depth : int or None
         Levels to show; deeper ones become "...".
 
@@ -186,7 +244,7 @@ def to_text(model: Fitted, tree: int = 0, max_depth: int | None = None) -> str:
     >>> from lumberjack.export import to_text
     >>> X, y, domain = make_toy()
     >>> model = LumberjackClassifier(epsilon=2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
-    >>> print(to_text(model, max_depth=1))  # doctest: +ELLIPSIS
+    >>> print(to_text(model, 1, max_depth=1))  # doctest: +ELLIPSIS
     |-- ... < ...
     """
     lines: list[str] = []
@@ -218,7 +276,7 @@ def to_graphviz(model: Fitted, tree: int = 0, max_depth: int | None = None) -> s
     >>> from lumberjack.export import to_graphviz
     >>> X, y, domain = make_toy()
     >>> model = LumberjackClassifier(epsilon=2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
-    >>> print(to_graphviz(model, max_depth=1))  # doctest: +ELLIPSIS
+    >>> print(to_graphviz(model, 1, max_depth=1))  # doctest: +ELLIPSIS
     digraph tree {
     ...
     }
@@ -255,6 +313,8 @@ def tree_labels(
     def split(node: int) -> tuple[str, str]:
         feature, cut = int(tree.feature[node]), int(tree.cut[node])
         name, kind = _plain(names[feature]), kinds[feature]
+        if isinstance(kind, Number) and kind.size == 1:
+            return f"{name} is a number", f"{name} is missing"
         if isinstance(kind, Number):
             shown = one(float(kind.threshold(cut)), kind.temporal)
             yes, no = ("", " or missing") if not tree.missing_left[node] else (" or missing", "")

@@ -2,12 +2,12 @@
 
 In: a fitted estimator. Out: a graph whose arithmetic is that of ``Domain.encode`` and ``predict``.
 Leaves say what ``Released.say`` says. Reading the sum over trees is implemented a second time here,
-following ``voting``.
+following ``targets`` and ``voting``.
 """
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from lumberjack.inputs import read_table
 from lumberjack.kinds import CELLS, Categorical, Cuts, Known, Number
 from lumberjack.released import Fitted, Released, released_by
 from lumberjack.targets import Numbers
-from lumberjack.tree import LEAF
+from lumberjack.tree import LEAF, Tree
 from lumberjack.units import several
 from lumberjack.values import Column, columns_of
 
@@ -46,8 +46,10 @@ def to_onnx(model: Fitted, *, allow_seeded: bool = False) -> Any:
 
     Notes
     -----
-    All arithmetic is that of ``Domain.encode`` and ``predict``, in 64 bits and in the same order: rows
-    reach the same leaves, and sums over trees are the same to the last bit. Needs the extra ``onnx``.
+    All arithmetic is that of ``Domain.encode`` and ``predict``: rows reach the same leaves, and sums
+    over trees are the same to the last bit. Fitted leaves are one ordinary tree ensemble, whose 32-bit
+    sums are exact, as weights are multiples of 2^-16 and scores stay below 256; after it, and for pruned
+    trees throughout, numbers have 64 bits. Needs the extra ``onnx``.
 
     Examples
     --------
@@ -78,7 +80,8 @@ def to_onnx(model: Fitted, *, allow_seeded: bool = False) -> Any:
             helper.make_tensor_value_info(name, type_, ["rows", 1], doc_string=_onnx_says(kind))
         )
         codes.append(_encode(graph, name, kind))
-    pooled = _pool(graph, graph("Concat", *codes, axis=1), released)
+    add_up = _add_weights if released.target.is_fitted else _pool
+    pooled = add_up(graph, graph("Concat", *codes, axis=1), released)
     outputs = _conclude(graph, pooled, released, getattr(model, "class_weight", None))
     made = helper.make_model(
         helper.make_graph(graph.nodes, "lumberjack", inputs, outputs, graph.constants),
@@ -267,40 +270,29 @@ def _encode_categories(graph: _Graph, name: str, kind: Categorical) -> str:
     return graph("Where", graph("IsNaN", name), graph.constant(absent), found)
 
 
+def _add_weights(graph: _Graph, codes: str, released: Released) -> str:
+    """The weights of the leaves of each row, added up over trees, shape (n_rows, n_outputs)."""
+    forest, weights = released.forest, released.say()
+    # Trees of a single leaf are base values; an ensemble needs a tree, though.
+    alone = [tree.n_leaves == 1 for tree in forest.trees]
+    alone[0] &= not all(alone)
+    base = np.zeros(weights[0].shape[1])
+    trees: list[_Tree] = []
+    for tree, weight, single in zip(forest.trees, weights, alone, strict=True):
+        if single:
+            base += weight[0]
+        else:  # one for each output: ONNX Runtime merges leaves whose first weights are the same
+            trees += [_Tree(tree, w, output) for output, w in enumerate(weight.T)]
+    start = graph.tensor(base, "DOUBLE")
+    scores = _ensemble(graph, codes, trees, forest.categorical, base_values_as_tensor=start)
+    return graph("Cast", scores, to=graph.kinds.DOUBLE)
+
+
 def _pool(graph: _Graph, codes: str, released: Released) -> str:
     """What the leaves of each row say, added up tree by tree, shape (n_rows, n_values)."""
-    trees, categorical = released.forest.trees, released.forest.categorical
-    feature = np.concatenate([tree.feature for tree in trees])
-    leaf = feature == LEAF
-    column = np.where(leaf, 0, feature)
-    modes = np.where(leaf, "LEAF", np.where(categorical[column], "BRANCH_EQ", "BRANCH_LEQ"))
-    tree_of = np.repeat(np.arange(len(trees)), [len(tree.feature) for tree in trees])
-    node = np.concatenate([np.arange(len(tree.feature)) for tree in trees])
-    left = np.concatenate([tree.left for tree in trees]).astype(np.int64)
-    numeric = ~leaf & ~categorical[column]
     # One output for each tree, its leaf's number: exact, as these are far below 2^24.
-    reached = graph(
-        "TreeEnsembleRegressor",
-        codes,
-        domain="ai.onnx.ml",
-        n_targets=len(trees),
-        nodes_treeids=tree_of.tolist(),
-        nodes_nodeids=node.tolist(),
-        nodes_featureids=column.tolist(),
-        nodes_modes=modes.tolist(),
-        nodes_values_as_tensor=graph.tensor(
-            np.where(leaf, 0.0, np.concatenate([tree.cut for tree in trees]).astype(float)), "DOUBLE"
-        ),
-        nodes_truenodeids=np.where(leaf, 0, left).tolist(),
-        nodes_falsenodeids=np.where(leaf, 0, left + 1).tolist(),
-        nodes_missing_value_tracks_true=(
-            numeric & np.concatenate([tree.missing_left for tree in trees])
-        ).astype(int).tolist(),
-        target_treeids=tree_of[leaf].tolist(),
-        target_nodeids=node[leaf].tolist(),
-        target_ids=tree_of[leaf].tolist(),
-        target_weights_as_tensor=graph.tensor(left[leaf].astype(float), "DOUBLE"),
-    )  # fmt: skip
+    trees = [_Tree(t, np.arange(t.n_leaves), i) for i, t in enumerate(released.forest.trees)]
+    reached = _ensemble(graph, codes, trees, released.forest.categorical)
     leaves = graph("Cast", reached, to=graph.kinds.INT64)
     said = [
         graph(
@@ -316,14 +308,63 @@ def _pool(graph: _Graph, codes: str, released: Released) -> str:
     return total
 
 
+class _Tree(NamedTuple):
+    """A tree of an ensemble: its leaves add ``values``, shape (n_leaves,), to one output."""
+
+    tree: Tree
+    values: NDArray[Any]
+    output: int
+
+
+def _ensemble(
+    graph: _Graph, codes: str, trees: Sequence[_Tree], categorical: NDArray[np.bool_], **options: Any
+) -> str:
+    """Sums over the leaves of each row, shape (n_rows, n_outputs)."""
+    feature = np.concatenate([t.tree.feature for t in trees])
+    leaf = feature == LEAF
+    column = np.where(leaf, 0, feature)
+    modes = np.where(leaf, "LEAF", np.where(categorical[column], "BRANCH_EQ", "BRANCH_LEQ"))
+    tree_of = np.repeat(np.arange(len(trees)), [len(t.tree.feature) for t in trees])
+    node = np.concatenate([np.arange(len(t.tree.feature)) for t in trees])
+    left = np.concatenate([t.tree.left for t in trees]).astype(np.int64)
+    numeric = ~leaf & ~categorical[column]
+    values = np.concatenate([t.values[t.tree.left[t.tree.feature == LEAF]] for t in trees])
+    outputs = np.array([t.output for t in trees])
+    return graph(
+        "TreeEnsembleRegressor",
+        codes,
+        domain="ai.onnx.ml",
+        n_targets=int(outputs.max()) + 1,
+        nodes_treeids=tree_of.tolist(),
+        nodes_nodeids=node.tolist(),
+        nodes_featureids=column.tolist(),
+        nodes_modes=modes.tolist(),
+        nodes_values_as_tensor=graph.tensor(
+            np.where(leaf, 0.0, np.concatenate([t.tree.cut for t in trees]).astype(float)), "DOUBLE"
+        ),
+        nodes_truenodeids=np.where(leaf, 0, left).tolist(),
+        nodes_falsenodeids=np.where(leaf, 0, left + 1).tolist(),
+        nodes_missing_value_tracks_true=(
+            numeric & np.concatenate([t.tree.missing_left for t in trees])
+        ).astype(int).tolist(),
+        target_treeids=tree_of[leaf].tolist(),
+        target_nodeids=node[leaf].tolist(),
+        target_ids=outputs[tree_of[leaf]].tolist(),
+        target_weights_as_tensor=graph.tensor(values.astype(float), "DOUBLE"),
+        **options,
+    )  # fmt: skip
+
+
 def _conclude(graph: _Graph, pooled: str, released: Released, class_weight: Any) -> list[Any]:
     """From the sum over trees to the outputs, as ``predict`` and ``predict_proba`` read it."""
     info = graph.helper.make_tensor_value_info
     if isinstance(released.target, Numbers):
-        _decode_mean(graph, pooled, released.target, released)
+        _decode(graph, pooled, released.target, released)
         return [info("prediction", graph.kinds.DOUBLE, ["rows"])]
     labels = released.classes.labels
-    if released.classes.has_sizes:
+    if released.classes.is_fitted:
+        chances = _read_scores(graph, pooled, len(labels))
+    elif released.classes.has_sizes:
         chances = _read_odds(graph, pooled, released)
     else:
         chances = graph("Add", pooled, graph.constant(released.classes.ties(released.forest)))
@@ -342,6 +383,15 @@ def _conclude(graph: _Graph, pooled: str, released: Released, class_weight: Any)
 def _normalise(graph: _Graph, values: str, out: str = "") -> str:
     whole = graph("ReduceSum", values, graph.constant([1], "INT64"), keepdims=1)
     return graph("Div", values, whole, out=out)
+
+
+def _read_scores(graph: _Graph, scores: str, n_classes: int) -> str:
+    """Probabilities as ``Classes.read`` finds them from added weights, shape (n_rows, n_classes)."""
+    if n_classes > 2:
+        return graph("Softmax", scores, axis=1)
+    if n_classes == 1:
+        return graph("Exp", graph("Mul", scores, graph.constant(0.0)))
+    return graph("Concat", _expit(graph, graph("Neg", scores)), _expit(graph, scores), axis=1)
 
 
 def _read_odds(graph: _Graph, pooled: str, released: Released) -> str:
@@ -379,17 +429,20 @@ def _log_expit(graph: _Graph, x: str) -> str:
     return graph("Sub", graph("Min", x, graph.constant(0.0)), rest)
 
 
-def _decode_mean(graph: _Graph, pooled: str, targets: Numbers, released: Released) -> None:
+def _decode(graph: _Graph, pooled: str, targets: Numbers, released: Released) -> None:
     """Targets as ``LumberjackRegressor.predict`` finds them, shape (n_rows,)."""
     constant, n_trees = graph.constant, float(len(released.forest.trees))
-    slope, intercept = (float(v) for v in released.calibration)
-    total = graph("Gather", pooled, constant(0, "INT64"), axis=1)
-    mean = graph("Div", graph("Mul", total, constant(slope)), constant(n_trees))
-    place = graph("Add", mean, constant(intercept * SUM_BOUND))
-    half = constant((targets.high - targets.low) / 2)
-    offset = graph("Mul", graph("Div", place, constant(float(SUM_BOUND))), half)
+    share = graph("Gather", pooled, constant(0, "INT64"), axis=1)
+    if not targets.is_fitted:
+        slope, intercept = (float(v) for v in released.calibration)
+        mean = graph("Div", graph("Mul", share, constant(slope)), constant(n_trees))
+        place = graph("Add", mean, constant(intercept * SUM_BOUND))
+        share = graph("Div", place, constant(float(SUM_BOUND)))
+    offset = graph("Mul", share, constant((targets.high - targets.low) / 2))
     value = graph("Add", offset, constant(targets.centre))
-    graph("Min", graph("Max", value, constant(targets.low)), constant(targets.high), out="prediction")
+    for low, high in [(targets.low, targets.high), *([targets.limits] if targets.limits else [])]:
+        value = graph("Min", graph("Max", value, constant(low)), constant(high))
+    graph("Identity", value, out="prediction")
 
 
 def columns_in_order(released: Released, X: Any) -> list[tuple[str, Column]]:

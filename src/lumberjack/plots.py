@@ -6,21 +6,23 @@ Colours are those of Okabe and Ito (2008), which colour-blind readers can tell a
 """
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import cycle
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lumberjack.accounting import ThresholdQueries
 from lumberjack.anatomy import depths
 from lumberjack.export import tree_labels
 from lumberjack.inputs import check_lengths, read_numbers, read_table, read_target
-from lumberjack.kinds import Categorical, Cuts, Kind, Number, Open
-from lumberjack.legend import columns_of, spread
+from lumberjack.kinds import MISSING, OTHER, Categorical, Cuts, Kind, Number, Open
+from lumberjack.legend import Entry, columns_of, spread
 from lumberjack.planning import plan
 from lumberjack.released import Fitted, Released, released_by
 from lumberjack.report import describe
-from lumberjack.targets import Classes
+from lumberjack.targets import Classes, Numbers
 from lumberjack.tree import LEAF
 from lumberjack.units import several
 from lumberjack.values import columns_of as read_columns
@@ -28,6 +30,7 @@ from lumberjack.values import columns_of as read_columns
 __all__ = [
     "plot_budget",
     "plot_columns",
+    "plot_effects",
     "plot_importances",
     "plot_privacy_utility",
     "plot_regions",
@@ -37,14 +40,23 @@ __all__ = [
 Floats = NDArray[np.float64]
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 _MARKERS = "os^DvPX*"
+_MISSING_AT = 1.15  # where a picture of rows from 0 to 1 shows missing values
+_ROOM = 0.22  # of the width of a picture, for the text of a tick
+_LETTERS = 20  # of a category
+_RARE = 0.005  # share of the rows from which a weight is drawn strongly
 
 
 def _axes(ax: Any) -> Any:
+    plt = _pyplot()
+    return plt.subplots(layout="constrained")[1] if ax is None else ax
+
+
+def _pyplot() -> Any:
     try:
         from matplotlib import pyplot as plt
     except ImportError:
         raise ImportError("plots need Matplotlib: install the extra 'plot'") from None
-    return plt.subplots(layout="constrained")[1] if ax is None else ax
+    return plt
 
 
 def plot_regions(
@@ -203,26 +215,33 @@ def plot_privacy_utility(
 
     Notes
     -----
-    The upper curve is the size of table from which trees grow beyond stumps, the middle one the rows
-    that a node needs to be split, the lower one the standard deviation of a noisy count in a leaf.
+    For fitted leaves: the size of table from which weights are more than noise, and the rows that a
+    category, or a class, needs to be released. For pruned trees: the size of table from which trees grow
+    beyond stumps, the rows that a node needs to be split, and the standard deviation of a noisy count in
+    a leaf.
 
     Examples
     --------
     >>> from lumberjack.plots import plot_privacy_utility
     >>> ax = plot_privacy_utility([0.5, 1, 2], rows=20_000)
     >>> [line.get_label() for line in ax.lines]
-    ['table: recommended rows', 'node: rows to be split', 'leaf: noise of a count', \
+    ['table: recommended rows', 'category: rows to be released', 'class: rows to be released', \
 'your table: 20,000 rows']
     """
     if epsilons is None:
         epsilons = np.geomspace(0.1, 10, 21).tolist()
     promises = [plan(epsilon, delta, **settings) for epsilon in epsilons]
     ax = _axes(ax)
-    curves: list[tuple[str, Any]] = [
-        ("table: recommended rows", [p.suggested_rows for p in promises]),
-        ("node: rows to be split", [p.threshold for p in promises]),
-        ("leaf: noise of a count", [p.leaf_noise for p in promises]),
-    ]
+    curves: list[tuple[str, Any]] = [("table: recommended rows", [p.suggested_rows for p in promises])]
+    if promises[0].fits_leaves:
+        for label, use in (("category", "categories"), ("class", "classes")):
+            asked = [e for p in promises for e in p.events_for(use)]
+            found = [e.threshold for e in asked if isinstance(e, ThresholdQueries)]
+            if found:
+                curves.append((f"{label}: rows to be released", found))
+    else:
+        curves.append(("node: rows to be split", [p.threshold for p in promises]))
+        curves.append(("leaf: noise of a count", [p.leaf_noise for p in promises]))
     for (label, values), colour, style in zip(curves, _COLOURS, ("-", "--", ":"), strict=False):
         ax.plot(epsilons, values, style, color=colour, label=label, linewidth=2)
     if rows is not None:
@@ -317,6 +336,173 @@ def plot_columns(model: Fitted, *, most: int = 15, ax: Any = None) -> Any:
     return ax
 
 
+def plot_effects(
+    model: Fitted, columns: Sequence[str] | None = None, *, most: int = 6, axes: Any = None
+) -> Any:
+    """Draw what each column adds to the score of a fitted forest: its weights over its cells.
+
+    Parameters
+    ----------
+    model : LumberjackClassifier or LumberjackRegressor
+        With fitted leaves.
+    columns : sequence of str or None
+        Which ones; None: those whose weights vary most.
+    most : int
+        Columns to show if they are not named, and categories of each column, the largest first.
+    axes : sequence of matplotlib.axes.Axes or None
+        One for each column.
+
+    Returns
+    -------
+    ndarray of matplotlib.axes.Axes, shape (n_columns,)
+
+    Notes
+    -----
+    Numbers are steps between cuts, each as wide as its expected share of rows, with missing values
+    apart; categories are bars, and "unknown" is any other value. What is faint is expected to hold less
+    than 0.5 % of the rows, so its weight is mostly noise. The unit is log odds of the second class, log
+    chances of each of several classes, or that of the target. What pairs of columns add is not shown.
+
+    Examples
+    --------
+    >>> from lumberjack import LumberjackClassifier
+    >>> from lumberjack.datasets import make_toy
+    >>> from lumberjack.plots import plot_effects
+    >>> X, y, domain = make_toy()
+    >>> model = LumberjackClassifier(epsilon=2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+    >>> sorted(ax.get_title() for ax in plot_effects(model))
+    ['x', 'y']
+    """
+    released = released_by(model)
+    if not released.target.is_fitted:
+        raise ValueError("pruned trees have no effects of single columns: use fitted leaves")
+    effects = {effect.entry.name: effect for effect in map(partial(_effect, released), released.domain)}
+    unknown = sorted(set(columns or ()) - set(effects))
+    if unknown:
+        raise ValueError(f"columns must be columns of the domain, got {', '.join(unknown)}")
+    if columns is None:
+        columns = sorted(effects, key=lambda name: -effects[name].strength)[:most]
+    if axes is None:
+        axes = _grid_of_axes(len(columns))
+    unit, labels = _score_unit(released)
+    for ax, name in zip(axes, columns, strict=True):
+        draw = _draw_steps if effects[name].entry.is_cut else _draw_bars
+        draw(ax, effects[name], labels, most)
+        ax.set_title(name)
+        (ax.set_ylabel if effects[name].entry.is_cut else ax.set_xlabel)(unit, fontsize=8)
+        ax.spines[["top", "right"]].set_visible(False)
+    if len(labels) > 1 and len(columns):
+        axes[0].legend(fontsize=8)
+    return np.array(axes, dtype=object)
+
+
+class _Effect(NamedTuple):
+    """Weights, shape (n_cells, n_outputs), and expected sizes of the cells of a column."""
+
+    entry: Entry
+    weights: Floats
+    sizes: Floats
+
+    @property
+    def strength(self) -> float:
+        """Variance of the weights over rows."""
+        share = self.sizes / self.sizes.sum()
+        return float((share @ (self.weights - share @ self.weights) ** 2).sum())
+
+    @property
+    def clearness(self) -> Floats:
+        """How strongly each cell is drawn."""
+        return np.where(self.sizes < _RARE * self.sizes.sum(), 0.25, 1.0)
+
+
+def _effect(released: Released, name: str) -> _Effect:
+    """What the tree of a column says about each of its cells."""
+    domain, forest = released.domain, released.forest
+    column, kind = domain.names.index(name), domain.known[domain.names.index(name)]
+    number = next(
+        (t for t, tree in enumerate(forest.trees) if set(tree.feature.tolist()) == {LEAF, column}), None
+    )
+    entry = columns_of(released)[column]
+    if number is None:  # a single cell
+        return _Effect(
+            entry, np.zeros((kind.size + 1, released.say()[0].shape[1])), np.ones(kind.size + 1)
+        )
+    codes = np.zeros((kind.size + 1, len(domain)), dtype=np.uint32)
+    codes[:, column] = np.arange(kind.size + 1)
+    codes[-1, column] = MISSING if isinstance(kind, Number) else OTHER
+    cell = forest.apply(codes)[:, number]
+    half = 1.0
+    if isinstance(released.target, Numbers):
+        half = (released.target.high - released.target.low) / 2
+    values = forest.values[number][cell]
+    return _Effect(entry, values[:, 1:] * half, values[:, 0])
+
+
+def _score_unit(released: Released) -> tuple[str, list[str]]:
+    """What weights are measured in, and a label for each."""
+    if not isinstance(released.target, Classes):
+        return "added to the prediction", [""]
+    labels = list(map(str, released.target.labels.tolist()))
+    if len(labels) <= 2:
+        return f"added to the log odds of {labels[-1]}", labels[-1:]
+    return "added to log chances", labels
+
+
+def _grid_of_axes(n: int) -> list[Any]:
+    width = min(max(n, 1), 3)
+    height = max(-(-n // width), 1)
+    size = 4 * width, 3 * height
+    grid = (
+        _pyplot().subplots(height, width, figsize=size, squeeze=False, layout="constrained")[1].ravel()
+    )
+    for empty in grid[n:]:
+        empty.remove()
+    return list(grid[:n])
+
+
+def _draw_steps(ax: Any, effect: _Effect, labels: list[str], most: int) -> None:
+    """Steps between cuts, as wide as their share of rows, and missing values beyond them."""
+    edges = np.concatenate([[0.0], np.cumsum(effect.sizes[:-1]) / effect.sizes[:-1].sum()])
+    for weights, label, colour in zip(effect.weights.T, labels, cycle(_COLOURS), strict=False):
+        ax.stairs(weights[:-1], edges, baseline=None, color=colour, linewidth=2, label=label)
+        ax.plot(_MISSING_AT, weights[-1], "D", color=colour, markersize=5, alpha=effect.clearness[-1])
+    ax.axhline(0, color="0.7", linewidth=0.8, zorder=0)
+    chosen = _apart(edges[1:-1])
+    said = several([effect.entry.cuts[i] for i in chosen], effect.entry.is_date)
+    ax.set_xticks([*edges[1:-1][chosen], _MISSING_AT], [*said, "missing"], fontsize=8)
+
+
+def _apart(places: Floats) -> list[int]:
+    """Some places, from the first on, that leave room for a text between them."""
+    chosen: list[int] = []
+    for i, place in enumerate(places.tolist()):
+        before = places[chosen[-1]] if chosen else -1.0
+        if before + _ROOM <= place <= _MISSING_AT - _ROOM:
+            chosen.append(i)
+    return chosen
+
+
+def _draw_bars(ax: Any, effect: _Effect, labels: list[str], most: int) -> None:
+    """A bar for each of the largest categories, and one for all other values."""
+    names = [*effect.entry.listed(), *(["missing"] if effect.entry.missing else [])]
+    shown = np.argsort(-effect.sizes[:-1], kind="stable")[:most].tolist()
+    rows = np.arange(len(shown) + 1)
+    height = 0.8 / len(labels)
+    for k, (label, colour) in enumerate(zip(labels, cycle(_COLOURS), strict=False)):
+        weights = effect.weights[[*shown, -1], k]
+        place = rows + (k - (len(labels) - 1) / 2) * height
+        bars = ax.barh(place, weights, height, color=colour, label=label)
+        for bar, alpha in zip(bars, effect.clearness[[*shown, -1]], strict=True):
+            bar.set_alpha(alpha)
+    ax.axvline(0, color="0.7", linewidth=0.8)
+    ax.set_yticks(rows, [*(_short(names[i]) for i in shown), "unknown"], fontsize=8)
+    ax.invert_yaxis()
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LETTERS else f"{text[:_LETTERS]}…"
+
+
 def plot_budget(model: Fitted, *, ax: Any = None) -> Any:
     """Draw where the budget went, and what delta consists of.
 
@@ -334,8 +520,8 @@ def plot_budget(model: Fitted, *, ax: Any = None) -> Any:
     >>> from lumberjack import LumberjackClassifier
     >>> from lumberjack.datasets import make_toy
     >>> from lumberjack.plots import plot_budget
-    >>> X, y, domain = make_toy()
-    >>> model = LumberjackClassifier(epsilon=2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+    >>> X, y, _ = make_toy()
+    >>> model = LumberjackClassifier(epsilon=2.0).fit(X, y)
     >>> [label.get_text() for label in plot_budget(model).get_yticklabels()]
     ['budget', 'delta']
     """
@@ -393,11 +579,12 @@ def plot_tree(model: Fitted, tree: int = 0, *, max_depth: int = 3, ax: Any = Non
     for node, opens in zip(shown.tolist(), inner.tolist(), strict=True):
         here = across[node], -float(depth[node])
         if opens:
-            text, colour = split(node)[0], "white"
+            text, colour = split(node)[0].replace(" or ", "\nor "), "white"
             for child in (int(chosen.left[node]), int(chosen.right[node])):
                 ax.plot([here[0], across[child]], [here[1], here[1] - 1], color="0.6", zorder=1)
         elif chosen.feature[node] == LEAF:
-            text, colour = leaf(node).replace(", ", "\n"), "#DCEAF7"
+            text = leaf(node).replace(", ", "\n").replace(" for about ", "\nabout ")
+            colour = "#DCEAF7"
         else:
             text, colour = "...", "0.92"
         box = {"boxstyle": "round", "facecolor": colour, "edgecolor": "0.4"}

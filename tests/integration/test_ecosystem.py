@@ -82,14 +82,18 @@ def test_skops_keeps_a_model_and_its_guarantee(patients, undeclared):
         assert again.guarantee_.verify() <= model.guarantee_.delta
 
 
-def test_a_search_over_a_pipeline_of_a_raw_frame(undeclared):
+@pytest.mark.parametrize(
+    ("leaf", "tried"),
+    [("counts", {"splits": ["random", "guided"]}), ("fitted", {"n_estimators": [1, 3]})],
+)
+def test_a_search_over_a_pipeline_of_a_raw_frame(undeclared, leaf, tried):
     """Folds learn columns of their own; labels and columns are those of the frame, and nothing warns."""
     frame, known = undeclared
-    pipeline = make_pipeline(FunctionTransformer(lambda f: f.drop(columns="since")), learner())
+    steps = FunctionTransformer(lambda f: f.drop(columns="since")), learner(leaf=leaf)
+    grid = {f"lumberjackclassifier__{name}": values for name, values in tried.items()}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        search = GridSearchCV(pipeline, {"lumberjackclassifier__splits": ["random", "guided"]}, cv=2)
-        search.fit(frame, known)
+        search = GridSearchCV(make_pipeline(*steps), grid, cv=2).fit(frame, known)
     best = search.best_estimator_[-1]
     assert search.best_score_ > 0.8
     assert best.guarantee_.caveats == ()

@@ -59,7 +59,10 @@ def test_pipeline_grid_search_and_cross_validation(toy):
     X, y, domain = toy
     scores = cross_val_score(private(domain), X, y, cv=3)
     assert scores.min() > 0.8
-    search = GridSearchCV(private(domain), {"max_depth": [1, 50]}, cv=2).fit(X, y)
+    search = GridSearchCV(private(domain), {"epsilon": [0.001, 4.0]}, cv=2).fit(X, y)
+    assert search.best_params_ == {"epsilon": 4.0}
+    pruned = private(domain, leaf="counts")
+    search = GridSearchCV(pruned, {"max_depth": [1, 50]}, cv=2).fit(X, y)
     assert search.best_params_ == {"max_depth": 50}
     scaled = {"x": (-5.0, 5.0), "y": (-5.0, 5.0)}
     pipe = make_pipeline(make_column_transformer((StandardScaler(), [0, 1])), private(scaled))
