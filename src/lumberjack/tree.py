@@ -52,6 +52,11 @@ class Tree:
         return np.where(self.feature == LEAF, -1, self.left + 1).astype(np.int32)
 
     @property
+    def columns(self) -> tuple[int, ...]:
+        """The columns it splits on, in their order."""
+        return tuple(np.unique(self.feature[self.feature != LEAF]).tolist())
+
+    @property
     def n_leaves(self) -> int:
         """Number of leaves, empty ones included."""
         return int(np.sum(self.feature == LEAF))
@@ -77,7 +82,8 @@ class Forest:
     ----------
     trees : tuple of Tree
     values : tuple of ndarray, each of shape (n_leaves, n_values)
-        Noisy class counts, one-hot labels, or noisy (count, sum) of each leaf.
+        Noisy class counts, one-hot labels, or noisy (count, sum) of each leaf; or its expected number of
+        rows and its weights.
     categorical : ndarray of bool, shape (n_features,)
     """
 
