@@ -49,7 +49,7 @@ from lumberjack.tree import LEAF, Forest, Tree
 __all__ = ["Stored", "pack", "read_model", "unpack"]
 
 MAGIC = b"lumberjack model"
-# 1 had no calibration, 2 a fixed set of fields in place of events, 3 no use of events, 4 no fitted leaves
+# 1 had no calibration, 2 a fixed set of fields for events, 3 no use of events, 4 no fitted leaves.
 VERSION = 5
 _START = struct.Struct("<16sII")  # magic, version, bytes of the header
 _DIGEST = 32
@@ -606,7 +606,7 @@ def _numbers_of_trees(guarantee: Guarantee, domain: Domain) -> tuple[int, int]:
 
 
 def _check_terms(forest: Forest, domain: Domain, guarantee: Guarantee) -> None:
-    """Refuse trees that ``terms`` does not make: the base, each column, and all pairs of some columns."""
+    """Refuse trees other than those of ``terms``: the base, each column, all pairs of some columns."""
     each = list(zip(forest.trees, [values[:, 0] for values in forest.values], strict=True))
     (base, total), pairs = each[0], each[1 + len(domain) :]
     if base.n_leaves != 1 or not total > 0:
