@@ -55,7 +55,8 @@ def put_together(header, arrays, version=None):
     if version is None:
         promise = header.get("guarantee") if isinstance(header, dict) else None
         events = promise.get("events") if isinstance(promise, dict) else None
-        version = 2 if events is None else 4 if '"use"' in json.dumps(events) else 3
+        text = json.dumps(events)
+        version = 2 if events is None else 5 if '"sizes"' in text else 4 if '"use"' in text else 3
     text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
     return sign(struct.pack("<16sII", b"lumberjack model", version, len(text)) + text + arrays)
 
