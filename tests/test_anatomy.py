@@ -5,7 +5,15 @@ import pytest
 from sklearn.datasets import make_classification, make_regression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from lumberjack.anatomy import check_tree, depths, importances, leaf_sizes, learned_nothing
+from lumberjack.anatomy import (
+    check_tree,
+    depths,
+    importances,
+    independent_rows,
+    leaf_sizes,
+    learned_nothing,
+)
+from lumberjack.kinds import MISSING, OTHER
 from lumberjack.tree import Forest, Tree
 
 
@@ -111,6 +119,70 @@ def test_a_stump_has_no_importances():
     assert leaf_sizes(forest, "counts").tolist() == [8]
     assert leaf_sizes(forest, "sums").tolist() == [5]
     assert leaf_sizes(forest, "labels") is None
+
+
+def flat(*nodes):
+    """A tree from its nodes, level by level: (feature, cut, left child), or the number of a leaf."""
+    each = [node if isinstance(node, tuple) else (-1, 0, node) for node in nodes]
+    feature, cut, left = (np.array(column, dtype=np.int32) for column in zip(*each, strict=True))
+    return Tree(feature, cut.astype(np.uint32), np.zeros(len(each), bool), left)
+
+
+@pytest.fixture
+def weighted():
+    """The base, a number with two intervals, a category with two values, and the pair: 100 rows."""
+    base, number = flat(0), flat((0, 0, 1), (0, 0, 3), 1, 0, 2)
+    category = flat((1, 1, 1), 1, (1, 0, 3), 0, 2)
+    pair = flat((0, 0, 1), (1, 1, 3), (1, 1, 5), 0, 1, 2, 3)
+    values = (
+        np.array([[100, 5.0, -5.0]]),
+        np.array([[50, 1.0, 0.0], [40, -1.0, 0.0], [10, -1.0, 0.0]]),  # variances 1 and 0
+        np.array([[20, 2.0, 1.0], [80, -0.5, 1.0], [0, 9.0, 9.0]]),  # 0.2 * 4 + 0.8 / 4 = 1, and 0
+        np.array([[40, 0.0, 3.0], [10, 0.0, 3.0], [40, 0.0, -3.0], [10, 0.0, -3.0]]),  # 0 and 9
+    )
+    return Forest((base, number, category, pair), values, np.array([False, True, False]))
+
+
+def test_importances_of_weights_are_variances_over_rows(weighted):
+    """1 + 9 / 2 for either column of the pair, 0 for a column of no tree."""
+    assert importances(weighted, "weights").tolist() == [0.5, 0.5, 0.0]
+    tripled = tuple(np.column_stack([v[:, :1], 3 * v[:, 1:]]) for v in weighted.values)
+    weighted.values[3][:, 1:] = 0
+    assert importances(weighted, "weights").tolist() == [0.5, 0.5, 0.0]
+    weighted.values[1][:, 1:] *= 3
+    np.testing.assert_allclose(importances(weighted, "weights"), [0.9, 0.1, 0.0], rtol=1e-12)
+    again = Forest(weighted.trees, tripled, weighted.categorical)
+    assert importances(again, "weights").tolist() == [0.5, 0.5, 0.0]
+
+
+def test_sizes_of_weighted_leaves_are_those_of_columns(weighted):
+    assert leaf_sizes(weighted, "weights").tolist() == [50, 40, 10, 20, 80, 0]
+    alone = Forest(weighted.trees[:1], weighted.values[:1], weighted.categorical)
+    assert leaf_sizes(alone, "weights").tolist() == []
+
+
+def test_weights_of_nothing_but_the_base_have_learned_nothing(weighted):
+    assert not learned_nothing(weighted, "weights")
+    for values in weighted.values[1:]:
+        values[:, 1:] = 0
+    assert learned_nothing(weighted, "weights")
+    assert not learned_nothing(weighted, "sums")  # where the same values would be means
+    assert importances(weighted, "weights").tolist() == [0, 0, 0]
+    weighted.values[3][2, 2] = 2.0**-16
+    assert not learned_nothing(weighted, "weights")
+
+
+def test_independent_rows_have_the_sizes_of_cells(weighted):
+    codes = independent_rows(weighted)
+    n = len(codes)
+    number, category = codes[:, 0], codes[:, 1]
+    found = [np.sum(number == code) / n for code in (0, 1, MISSING)]
+    np.testing.assert_allclose(found, [0.5, 0.4, 0.1], atol=1 / n)
+    found = [np.sum(category == code) / n for code in (0, 1, OTHER)]
+    np.testing.assert_allclose(found, [0.2, 0.8, 0.0], atol=1 / n)
+    both = np.mean((number == 0) & (category == 1))
+    assert abs(both - 0.5 * 0.8) < 6 * np.sqrt(0.4 * 0.6 / n)  # six standard deviations
+    np.testing.assert_array_equal(codes, independent_rows(weighted))
 
 
 def test_depths_by_walking_down(classified):

@@ -22,7 +22,7 @@ from sklearn.base import clone
 import lumberjack.files
 from lumberjack import Domain, LumberjackClassifier, LumberjackRegressor, PrivacyLeakWarning, load
 from lumberjack.datasets import fetch_adult
-from lumberjack.guarantee import SEEDED, Guarantee
+from lumberjack.guarantee import NOT_PROVED, SEEDED, Guarantee
 from lumberjack.io import TREE_FIELDS
 from lumberjack.tree import Tree
 
@@ -37,12 +37,24 @@ def classifier(**kwargs):
 
 @pytest.fixture(scope="module")
 def saved(table, tmp_path_factory):
-    """A small model file, and the model."""
+    """A small model file of pruned trees, and the model."""
     X, y = table()
-    model = classifier().fit(X, y == "yes")
+    model = classifier(leaf="counts").fit(X, y == "yes")
     path = tmp_path_factory.mktemp("models") / "model.lumberjack"
     model.save(path)
     return path, model
+
+
+@pytest.fixture(scope="module")
+def fitted(table, tmp_path_factory):
+    """Bytes of model files of fitted leaves, by kind: the base, three columns and three pairs."""
+    (X, y), folder = table(), tmp_path_factory.mktemp("models")
+    number = X["age"] + 40 * (y == "yes")
+    classifier().fit(X, y == "yes").save(folder / "two")
+    classifier(classes=["Bonn", "Kiel", "Trier"]).fit(X, X["city"]).save(folder / "three")
+    settings = {"epsilon": 4.0, "n_estimators": 3, "domain": DOMAIN, "y_bounds": (0, 90)}
+    LumberjackRegressor(**settings).fit(X, number).save(folder / "number")
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def load_bytes(data, tmp_path):
@@ -87,8 +99,11 @@ def test_labels_of_every_kind_come_back(table, labels, classes, tmp_path):
     [
         {"leaf": "majority"},
         {"leaf": "exponential", "splits": "random", "accounting": "paper"},
-        {"class_weight": "balanced", "feature_weights": [1, 2.5, 0], "threshold": 400.0},
-        {"class_weight": {True: 2.0}, "feature_weights": {"age": np.float64(3)}, "structure_share": 0.4},
+        {"leaf": "counts", "feature_weights": [1, 2.5, 0], "threshold": 400.0},
+        {"leaf": "counts", "feature_weights": {"age": np.float64(3)}, "structure_share": 0.4},
+        {"leaf": "counts", "splits": "random", "class_weight": "balanced"},
+        {"class_weight": "balanced", "max_depth": np.int64(7)},
+        {"class_weight": {True: 2.0}, "n_estimators": 1},
         {"epsilon": np.float32(2), "n_estimators": np.int64(2), "rows_per_person": 2, "verbose": False},
         {"domain": dict(zip(DOMAIN, DOMAIN.kinds, strict=True))},
         {"domain": None, "n_jobs": 1},
@@ -117,18 +132,22 @@ def test_parameters_come_back_and_the_model_can_be_cloned_and_fitted_again(table
     assert (tmp_path / "n").read_bytes() == (tmp_path / "m").read_bytes()
 
 
-@pytest.mark.parametrize("bounds", [(-3, 120.5), None])
+@pytest.mark.parametrize("bounds", [(-3, 120.5), (40, 60), None])
+@pytest.mark.parametrize("splits", ["guided", "random"])
 @pytest.mark.filterwarnings("ignore::lumberjack.PrivacyLeakWarning")
-def test_a_regressor_comes_back(table, bounds, tmp_path):
+def test_a_regressor_comes_back(table, bounds, splits, tmp_path):
     X, _ = table()
     X = X[["city", "age", "member"]].to_numpy(dtype=object)
     domain = {"b": DOMAIN["city"], "a": (0, 100), "c": DOMAIN["member"]}
-    model = LumberjackRegressor(4.0, n_estimators=3, domain=domain, y_bounds=bounds).fit(X, X[:, 1])
+    model = LumberjackRegressor(4.0, n_estimators=3, domain=domain, y_bounds=bounds, splits=splits)
+    model.fit(X, X[:, 1])
     model.save(tmp_path / "m")
     again = load(tmp_path / "m")
     assert isinstance(again, LumberjackRegressor)
     assert not hasattr(again, "feature_names_in_")
     assert again.y_bounds == bounds
+    assert again.released_.numbers == model.released_.numbers
+    assert (again.released_.numbers.limits == bounds) == (splits == "guided" or bounds is None)
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     again.save(tmp_path / "n")
     assert (tmp_path / "n").read_bytes() == (tmp_path / "m").read_bytes()
@@ -198,14 +217,40 @@ def test_the_mark_of_an_inferred_domain_reaches_the_file(table, tmp_path):
     assert not DOMAIN.inferred
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4])
-@pytest.mark.parametrize("kind", ["classifier", "regressor"])
-def test_files_of_all_versions_load_for_ever(kind, version):
-    """The golden files were written once, by the first of their version, and are never written again."""
+def golden(version):
+    """What models of a version predicted, and for which rows."""
     expected = json.loads((GOLDEN / f"expected-v{version}.json").read_text("utf-8"))
     rows = pd.DataFrame(expected["rows"])
     rows["since"] = pd.to_datetime(rows["since"])
     rows["city"] = rows["city"].astype(object).where(rows["city"].notna(), None)
+    return expected, rows
+
+
+@pytest.mark.parametrize("kind", ["classifier", "binary", "regressor"])
+def test_files_of_fitted_leaves_load_for_ever(kind):
+    """See below."""
+    expected, rows = golden(5)
+    model = load(GOLDEN / f"{kind}-v5.lumberjack")
+    assert model.apply(rows).tolist() == expected[kind]["apply"]
+    assert (model.guarantee_.epsilon, model.guarantee_.delta) == (3.0, 1e-5)
+    assert model.guarantee_.verify() <= 1e-5
+    assert [len(tree.columns) for tree in model.forest_.trees] == [0] + [1] * 7 + [2] * 6
+    if kind == "regressor":
+        np.testing.assert_allclose(model.predict(rows), expected[kind]["predict"], rtol=1e-12)
+        assert model.y_bounds == (0, 60)
+        assert max(expected[kind]["predict"]) == 60 < model.targets_.high
+        return
+    np.testing.assert_allclose(model.predict_proba(rows), expected[kind]["predict_proba"], rtol=1e-12)
+    of_classes = ["größer", "kleiner", "nie"], {"nie": 0.5}
+    known = of_classes if kind == "classifier" else ([False, True], None)
+    assert (model.classes_.tolist(), model.class_weight) == known
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+def test_files_of_all_versions_load_for_ever(kind, version):
+    """The golden files were written once, by the first of their version, and are never written again."""
+    expected, rows = golden(version)
     model = load(GOLDEN / f"{kind}-v{version}.lumberjack")
     assert model.apply(rows).tolist() == expected[kind]["apply"]
     assert (model.guarantee_.epsilon, model.guarantee_.delta) == (3.0, 1e-5)
@@ -289,8 +334,26 @@ def test_a_file_that_is_cut_off_anywhere_is_refused(saved, tmp_path):
 
 def test_a_later_format_asks_for_an_update(saved, tmp_path):
     header, arrays = take_apart(saved[0].read_bytes())
-    with pytest.raises(ValueError, match="format 5, this version reads 1 to 4: update"):
-        load_bytes(put_together(header, arrays, version=5), tmp_path)
+    with pytest.raises(ValueError, match="format 6, this version reads 1 to 5: update"):
+        load_bytes(put_together(header, arrays, version=6), tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["two", "three", "number"])
+def test_fitted_leaves_need_the_format_that_knows_them(fitted, tmp_path, kind):
+    header, arrays = take_apart(fitted[kind])
+    assert struct.unpack_from("<I", fitted[kind], 16) == (5,)
+    assert put_together(header, arrays) == fitted[kind]
+    load_bytes(fitted[kind], tmp_path)
+    with pytest.raises(ValueError, match="format knows no fitted leaves"):
+        load_bytes(put_together(header, arrays, version=4), tmp_path)
+
+
+def test_pruned_trees_are_the_same_in_either_format(saved, tmp_path):
+    header, arrays = take_apart(saved[0].read_bytes())
+    X = pd.DataFrame({"age": [3.0, 80.0], "city": ["Bonn", "Kiel"], "member": [True, False]})
+    for version in (4, 5):
+        again = load_bytes(put_together(header, arrays, version), tmp_path)
+        np.testing.assert_array_equal(again.predict_proba(X), saved[1].predict_proba(X))
 
 
 def with_arrays(data, **changes):
@@ -328,6 +391,301 @@ def with_arrays(data, **changes):
 def test_trees_that_are_none_are_refused(saved, tmp_path, changes, why):
     with pytest.raises(ValueError, match=why):
         load_bytes(with_arrays(saved[0].read_bytes(), **changes), tmp_path)
+
+
+def edited(data, change):
+    """The file with all its arrays changed, as a dict of name to array."""
+    header, raw = take_apart(data)
+    arrays, place = {}, 0
+    for name, kind, shape in header["arrays"]:
+        size = int(np.prod(shape)) * np.dtype(kind).itemsize
+        arrays[name] = np.frombuffer(raw[place : place + size], kind).reshape(shape).copy()
+        place += size
+    change(arrays)
+    header["arrays"] = [[n, a.dtype.str, list(a.shape)] for n, a in arrays.items()]
+    return put_together(header, b"".join(a.tobytes() for a in arrays.values()))
+
+
+# Trees of ``fitted``: the base (1 leaf), "age" (32 intervals and missing numbers), "city" (three and
+# others), "member" (two and others), and the pairs of age and city, age and member, city and member.
+LEAVES = [1, 33, 4, 3, 6 * 4, 6 * 3, 4 * 3]
+
+
+def ends_of(arrays):
+    """First node and first leaf of each tree, and last the numbers of all."""
+    nodes = np.cumsum([0, *arrays["nodes"]])
+    leaves = [int(np.sum(arrays["feature"][:end] < 0)) for end in nodes]
+    return nodes, np.array(leaves)
+
+
+def put_value(tree, leaf, column, value):
+    """A lie: one number of the leaves of a tree."""
+
+    def lie(arrays):
+        arrays["values"][ends_of(arrays)[1][tree] + leaf, column] = value
+
+    return lie
+
+
+def add_to_size(tree, amount):
+    def lie(arrays):
+        arrays["values"][ends_of(arrays)[1][tree], 0] += amount
+
+    return lie
+
+
+def put_node(tree, node, name, value):
+    def lie(arrays):
+        arrays[name][ends_of(arrays)[0][tree] + node] = value
+
+    return lie
+
+
+def rearrange(order):
+    """A lie: other trees than a fit makes, or in another order."""
+
+    def lie(arrays):
+        nodes, leaves = ends_of(arrays)
+        for name, _ in TREE_FIELDS:
+            arrays[name] = np.concatenate([arrays[name][nodes[t] : nodes[t + 1]] for t in order])
+        arrays["values"] = np.concatenate([arrays["values"][leaves[t] : leaves[t + 1]] for t in order])
+        arrays["nodes"] = arrays["nodes"][order]
+
+    return lie
+
+
+def swap_leaves(tree, a, b):
+    """A lie: two leaves change their numbers."""
+
+    def lie(arrays):
+        first, end = ends_of(arrays)[0][tree : tree + 2]
+        leaf, left = arrays["feature"][first:end] < 0, arrays["left"][first:end]
+        one, other = np.flatnonzero(leaf & (left == a)), np.flatnonzero(leaf & (left == b))
+        left[one], left[other] = b, a
+
+    return lie
+
+
+def reorder_cities(arrays):
+    """A lie: the sizes of categories change places, but not the order in which they are asked for."""
+    leaves = ends_of(arrays)[1]
+    sizes = arrays["values"][leaves[2] : leaves[2] + 3, 0]
+    sizes[:] = sizes[[1, 2, 0]]
+
+
+ONE, COMBINED = "a leaf for each cell of its column", "a leaf for each combination"
+PAIRS, SIZES = "those of all pairs of some columns", "sizes of leaves are not those of its columns"
+WEIGHTS, SUM = "sizes and weights that a fit could have", "do not add up to all rows"
+FITTED_LIES = {
+    "a weight of half a step": (put_value(1, 3, 1, 2.0**-17), WEIGHTS),
+    "a weight beyond the largest": (put_value(1, 3, 1, 30 + 2.0**-16), WEIGHTS),
+    "a weight far below": (put_value(4, 0, 1, -31.0), WEIGHTS),
+    "a weight that is no number": (put_value(4, 0, 1, np.nan), "one proper value each"),
+    "an endless weight": (put_value(0, 0, 1, np.inf), "one proper value each"),
+    "a negative size": (put_value(1, 3, 0, -0.5), WEIGHTS),
+    "a size that is no number": (put_value(1, 3, 0, np.nan), "one proper value each"),
+    "an endless size": (put_value(0, 0, 0, np.inf), "one proper value each"),
+    "more rows in a column": (add_to_size(1, 1.0), SUM),
+    "more rows in all": (add_to_size(0, 1.0), SUM),
+    "more rows in a pair": (add_to_size(4, 1.0), SIZES),
+    "no rows at all": (put_value(0, 0, 0, 0.0), "a single leaf with all rows"),
+    "no base": (rearrange([1, 2, 3, 4, 5, 6]), "number of trees|a single leaf"),
+    "the base last": (rearrange([1, 2, 3, 4, 5, 6, 0]), "a single leaf with all rows"),
+    "columns in another order": (rearrange([0, 1, 3, 2, 4, 5, 6]), ONE),
+    "a column twice": (rearrange([0, 1, 2, 2, 4, 5, 6]), ONE),
+    "a column too few": (rearrange([0, 1, 2]), "number of trees"),
+    "two bases": (rearrange([0, 0, 1, 2, 3, 4, 5]), ONE),
+    "pairs in another order": (rearrange([0, 1, 2, 3, 5, 4, 6]), PAIRS),
+    "a pair twice": (rearrange([0, 1, 2, 3, 4, 5, 5]), PAIRS),
+    "a pair too few": (rearrange([0, 1, 2, 3, 4, 5]), PAIRS),
+    "a pair too many": (rearrange([0, 1, 2, 3, 4, 5, 6, 6]), "number of trees"),
+    "a column as a pair": (rearrange([0, 1, 2, 3, 2]), PAIRS),
+    "a base as a pair": (rearrange([0, 1, 2, 3, 0]), PAIRS),
+    "cells swapped": (swap_leaves(1, 4, 20), ONE),
+    "missing numbers swapped": (swap_leaves(1, 0, 32), ONE),
+    "cities swapped": (swap_leaves(2, 0, 1), ONE),
+    "others swapped": (swap_leaves(2, 0, 3), ONE),
+    "combinations swapped": (swap_leaves(4, 0, 1), COMBINED),
+    "other cities": (reorder_cities, f"{ONE}|{SIZES}|{COMBINED}"),
+    "missing numbers elsewhere": (put_node(1, 0, "missing_left", 0), ONE),
+    "missing numbers in a high group": (put_node(4, 0, "missing_left", 0), COMBINED),
+    "a flag that has no meaning": (put_node(2, 0, "missing_left", 1), ONE),
+    "a cut elsewhere": (put_node(1, 0, "cut", 3), ONE),
+    "a cut beyond": (put_node(1, 0, "cut", 31), ONE),
+    "a cut of a group beyond": (put_node(4, 0, "cut", 31), COMBINED),
+    "another column": (put_node(1, 0, "feature", 1), ONE),
+    "a third column": (put_node(5, 0, "feature", 1), PAIRS),
+    "another group": (put_node(6, 0, "cut", 1), f"{COMBINED}|no proper"),
+}
+
+
+@pytest.mark.parametrize("kind", ["two", "three", "number"])
+@pytest.mark.parametrize("name", FITTED_LIES)
+def test_trees_that_no_fit_makes_are_refused(fitted, tmp_path, kind, name):
+    lie, why = FITTED_LIES[name]
+    trees = load_bytes(edited(fitted[kind], lambda arrays: None), tmp_path).forest_.trees
+    assert [tree.n_leaves for tree in trees] == LEAVES
+    with pytest.raises(ValueError, match=why):
+        load_bytes(edited(fitted[kind], lie), tmp_path)
+
+
+def test_fewer_pairs_are_let_in(fitted, tmp_path):
+    """How many there are depends on the number of rows: none, or all of some columns."""
+    for order in ([0, 1, 2, 3], [0, 1, 2, 3, 5], [0, 1, 2, 3, 6]):
+        model = load_bytes(edited(fitted["two"], rearrange(order)), tmp_path)
+        assert [tree.n_leaves for tree in model.forest_.trees] == [LEAVES[i] for i in order]
+
+
+def test_pairs_of_more_columns_than_promised_are_refused(fitted, tmp_path):
+    header, arrays = take_apart(fitted["two"])
+    for claim in (header["guarantee"], header["parameters"]):
+        claim["n_estimators"] = 2
+    with pytest.raises(ValueError, match="number of trees is not that of the guarantee"):
+        load_bytes(put_together(header, arrays), tmp_path)
+
+
+def test_sizes_that_differ_in_the_last_bits_are_let_in(fitted, tmp_path):
+    """Sums of floats are not the same everywhere."""
+
+    def nudge(arrays):
+        sizes = arrays["values"][ends_of(arrays)[1][4] :, 0]
+        sizes[:] = np.nextafter(sizes, np.inf)
+
+    load_bytes(edited(fitted["two"], nudge), tmp_path)
+
+
+def test_columns_of_every_shape_come_back(tmp_path):
+    """One value, one interval, one category, none that is frequent, many, cuts that were given."""
+    rng, n = np.random.default_rng(0), 3000
+    X = pd.DataFrame(
+        {
+            "flat": rng.choice([5.0, np.nan], n),
+            "cut": rng.uniform(0, 1, n),
+            "one": "a",
+            "rare": [f"id {i}" for i in range(n)],
+            "many": rng.integers(0, 300, n),
+        }
+    )
+    domain = {
+        "flat": Domain.numeric(5, 5),
+        "cut": Domain.numeric(0, 1),
+        "one": ["a"],
+        "rare": Domain.categorical(),
+        "many": Domain.categorical(range(300)),
+    }
+    model = LumberjackClassifier(4.0, domain=domain, classes=[False, True])
+    with pytest.warns(UserWarning, match="no category of 'rare'"):
+        model.fit(X, (X["cut"] > 0.5) ^ (X["many"] < 100))
+    assert [t.n_leaves for t in model.forest_.trees[1:6]] == [2, 33, 2, 2, 301]
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_a_tree_for_a_range_of_endless_cells_is_refused_soon(fitted, tmp_path):
+    """Cells of an uncut range are no leaves; nothing is made for each of them."""
+    header, arrays = take_apart(fitted["two"])
+    header["domain"] = DOMAIN.to_dict()
+    header["guarantee"].update(numbers_learned=0, cut_levels=0)
+    header["guarantee"]["events"] = [e for e in header["guarantee"]["events"] if e["use"] != "cuts"]
+    with pytest.raises(ValueError, match=ONE):
+        load_bytes(put_together(header, arrays), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "value", "why"),
+    [
+        ("two", ["estimator"], "regressor", "does not fit the guarantee"),
+        ("number", ["estimator"], "classifier", "does not fit the guarantee"),
+        ("two", ["guarantee", "leaf"], "counts", "make no sense|does not fit"),
+        ("two", ["guarantee", "leaf"], "fitted-mean", "make no sense|does not fit"),
+        ("number", ["guarantee", "leaf"], "fitted", "make no sense|does not fit"),
+        ("number", ["guarantee", "leaf"], "mean", "make no sense|does not fit"),
+        ("two", ["guarantee", "method"], "sparse", "does not fit the guarantee"),
+        ("two", ["guarantee", "accounting"], "paper", "accounting is not that of the guarantee"),
+        ("two", ["guarantee", "structure_share"], 0.5, "no pruned trees"),
+        ("two", ["parameters", "structure_share"], 0.5, "structure_share is not that"),
+        ("two", ["parameters", "threshold"], 400.0, "threshold is not that"),
+        ("two", ["parameters", "splits"], "random", "splits is not that"),
+        ("two", ["parameters", "leaf"], "counts", "leaf is not that"),
+        ("two", ["parameters", "feature_weights"], {"age": 2.0}, "no pruned trees"),
+        ("number", ["parameters", "feature_weights"], [1, 1, 1], "no pruned trees"),
+        ("two", ["classes", "labels"], [False], "classes are not those of its parameters"),
+        ("three", ["classes", "labels"], ["Bonn", "Kiel"], "one proper value each"),
+        ("number", ["parameters", "y_bounds"], [90, 0], "low < high"),
+        ("number", ["parameters", "y_bounds"], "wide", "y_bounds must be"),
+        ("number", ["bounds"], None, "not a sound"),
+        ("number", ["guarantee", "events", 1, "count"], 0, "make no sense"),
+    ],
+)
+def test_headers_that_contradict_fitted_leaves_are_refused(fitted, tmp_path, kind, keys, value, why):
+    with pytest.raises(ValueError, match=why):
+        load_bytes(change(fitted[kind], keys, value), tmp_path)
+
+
+def test_a_fitted_number_without_a_learned_scale_is_refused(fitted, tmp_path):
+    header, arrays = take_apart(fitted["number"])
+    kept = [event for event in header["guarantee"]["events"] if event["use"] != "scale"]
+    header["guarantee"]["events"] = kept
+    with pytest.raises(ValueError, match="bounds are not learned"):
+        load_bytes(put_together(header, arrays), tmp_path)
+
+
+def test_the_paper_s_accounting_has_no_fitted_leaves(fitted, tmp_path):
+    header, arrays = take_apart(fitted["two"])
+    header["parameters"]["accounting"] = header["guarantee"]["accounting"] = "paper"
+    header["guarantee"]["caveats"] = [NOT_PROVED]
+    with pytest.raises(ValueError, match="does not price fitted leaves"):
+        load_bytes(put_together(header, arrays), tmp_path)
+
+
+@pytest.mark.parametrize("number", [0.5, -1.0, np.nan])
+@pytest.mark.parametrize("kind", ["two", "three", "number"])
+def test_fitted_leaves_have_no_calibration(fitted, tmp_path, kind, number):
+    def lie(arrays):
+        arrays["calibration"] = arrays["calibration"].astype(float)
+        arrays["calibration"][0, 0] = number
+
+    with pytest.raises(ValueError, match="calibration is not that"):
+        load_bytes(edited(fitted[kind], lie), tmp_path)
+
+
+@pytest.mark.parametrize("n", [90_000, 200_000])
+def test_many_small_leaves_ask_for_no_more_memory_than_their_size(fitted, tmp_path, n):
+    """A category of many values, whose tree is made again to compare."""
+    header, _ = take_apart(fitted["two"])
+    header["domain"] = Domain({"city": [f"{i:x}" for i in range(n)]}).to_dict()
+    header["parameters"]["domain"] = header["domain"]
+    header["columns"] = ["city"]
+    header["guarantee"].update(numbers_learned=0, cut_levels=0)
+    header["guarantee"]["events"] = [e for e in header["guarantee"]["events"] if e["use"] != "cuts"]
+
+    def fill(arrays):
+        size = 2 * n + 1
+        node = np.arange(size)
+        leaf = (node % 2 == 1) | (node == size - 1)
+        feature, left = np.where(leaf, -1, 0), np.where(leaf, node // 2, node + 1)
+        left[-1] = n
+        arrays["nodes"] = np.array([1, size], "<i4")
+        arrays["feature"] = np.array([-1, *feature], "<i2")
+        arrays["cut"] = np.array([0, *np.where(leaf, 0, node // 2)], "<i4")
+        arrays["missing_left"] = np.zeros(size + 1, "<i2")
+        arrays["left"] = np.array([0, *left], "<i4")
+        arrays["values"] = np.zeros((n + 2, 2), "<i4")
+        arrays["values"][:, 0] = [n, *[1] * n, 0]
+
+    data = edited(put_together(header, take_apart(fitted["two"])[1]), fill)
+    tracemalloc.start()
+    try:
+        if n < 100_000:
+            load_bytes(data, tmp_path)
+        else:
+            with pytest.raises(ValueError, match="far more memory"):
+                load_bytes(data, tmp_path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= 10 * len(data) + 33 * 2**20
 
 
 def change(data, keys, value):
@@ -638,7 +996,9 @@ def test_a_calibration_that_no_fit_could_have_is_refused(saved, tmp_path, number
 def test_splits_beyond_a_column_are_refused(table, tmp_path):
     """SHAP would read far outside its arrays: the cut of a number as the place of a category."""
     X, _ = table()
-    model = classifier(domain={"age": (0, 100)}).fit(X[["age"]], (X["age"] > 50).to_numpy())
+    model = classifier(domain={"age": (0, 100)}, leaf="counts").fit(
+        X[["age"]], (X["age"] > 50).to_numpy()
+    )
     model.save(tmp_path / "m")
     header, arrays = take_apart((tmp_path / "m").read_bytes())
     small = [{"name": "age", "type": "categorical", "categories": ["a"], "missing": False}]

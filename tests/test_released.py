@@ -13,7 +13,7 @@ from lumberjack.released import released_by
 def fitted():
     X, y, domain = make_toy(1500)
     settings = {"epsilon": 8.0, "domain": domain, "splits": "random", "n_estimators": 3}
-    classes = LumberjackClassifier(classes=[0, 1, 2], **settings).fit(X, y)
+    classes = LumberjackClassifier(classes=[0, 1, 2], leaf="counts", **settings).fit(X, y)
     return X, classes, LumberjackRegressor(y_bounds=(0, 2), **settings).fit(X, y)
 
 
@@ -71,6 +71,64 @@ def test_weights_of_classes_set_after_fit_are_checked(fitted, weights, problem):
     with pytest.raises(ValueError, match=problem):
         model.predict_proba(X)
     model.set_params(class_weight=None)
+
+
+@pytest.mark.parametrize("classes", [[0, 1, 2], [False, True]])
+def test_scores_of_fitted_leaves_are_sums_of_weights(classes):
+    X, y, domain = make_toy(4000)
+    y = y if len(classes) > 2 else y > 0
+    released = released_by(LumberjackClassifier(8.0, domain=domain, classes=classes).fit(X, y))
+    leaves = released.apply(X)
+    scores = sum(v[leaves[:, tree], 1:] for tree, v in enumerate(released.forest.values))
+    scores = scores if len(classes) > 2 else np.column_stack([0 * scores, scores])
+    odds = np.exp(scores)
+    np.testing.assert_allclose(released.chances(X), odds / odds.sum(axis=1, keepdims=True), rtol=1e-9)
+
+
+def test_numbers_of_fitted_leaves_are_half_widths_inside_their_limits():
+    X, y, domain = make_toy(4000)
+    released = released_by(LumberjackRegressor(8.0, domain=domain, y_bounds=(0, 1.25)).fit(X, y))
+    leaves, numbers = released.apply(X), released.numbers
+    scores = sum(v[leaves[:, tree], 1] for tree, v in enumerate(released.forest.values))
+    expected = (numbers.low + numbers.high) / 2 + scores * (numbers.high - numbers.low) / 2
+    assert numbers.low < 0 or numbers.high > 1.25  # learned all the same
+    assert expected.max() > 1.25
+    np.testing.assert_allclose(released.predict(X), np.clip(expected, 0, 1.25), rtol=1e-9)
+
+
+@pytest.mark.parametrize("counts", [(3000, 9000), (9000, 2000, 1000)])
+def test_balanced_weights_of_fitted_forests_follow_the_classes(counts):
+    """Two independent columns shift the odds, so the base alone is far from the shares."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(len(counts)), counts)
+    X = rng.normal(size=(len(y), 2))
+    X[:, 0] += 2.5 * y
+    model = LumberjackClassifier(8.0, classes=np.unique(y)).fit(X, y)
+    released = released_by(model)
+    shares = 1 / released.class_weights("balanced") / len(counts)
+    np.testing.assert_allclose(shares.sum(), 1, rtol=1e-9)
+    np.testing.assert_allclose(shares, np.array(counts) / len(y), atol=0.04)
+    base = released.forest.values[0][0, 1:]
+    odds = np.exp(base if len(counts) > 2 else [0, *base])
+    assert np.abs(odds / odds.sum() - np.array(counts) / len(y)).max() > 0.08
+    plain = released.chances(X)
+    weighted = plain * released.class_weights("balanced")
+    expected = weighted / weighted.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(released.chances(X, "balanced"), expected, rtol=1e-12)
+
+
+def test_a_forest_without_weights_learned_nothing():
+    X, y, domain = make_toy(4000)
+    released = released_by(LumberjackClassifier(8.0, domain=domain, classes=[0, 1, 2]).fit(X, y))
+    assert not released.learned_nothing
+    assert list(released.importances()) == list(domain)
+    assert sum(released.importances().values()) == pytest.approx(1)
+    assert len(released.leaf_sizes()) == sum(tree.n_leaves for tree in released.forest.trees[1:3])
+    assert released.leaf_sizes().sum() == pytest.approx(2 * released.forest.values[0][0, 0])
+    for values in released.forest.values[1:]:
+        values[:, 1:] = 0
+    assert released.learned_nothing
+    assert set(released.importances().values()) == {0.0}
 
 
 def test_targets_are_told_apart(fitted):

@@ -40,6 +40,7 @@ def test_each_row_reaches_its_leaf(repeat):
     assert small_tree().apply(codes, CATEGORICAL).tolist() == [*ROWS.values()] * repeat
     assert small_tree().n_leaves == 3
     assert small_tree().right.tolist() == [2, 4, -1, -1, -1]
+    assert (small_tree().columns, STUMP.columns) == ((0, 1), ())
 
 
 def test_missing_numbers_may_go_left():

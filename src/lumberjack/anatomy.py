@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lumberjack.kernels import kernel
+from lumberjack.kinds import MISSING, OTHER
+from lumberjack.noise import mix_keys
 from lumberjack.tree import LEAF, Forest, Tree
 
 __all__ = [
@@ -17,6 +19,7 @@ __all__ = [
     "check_tree",
     "depths",
     "importances",
+    "independent_rows",
     "leaf_sizes",
     "learned_nothing",
     "node_sums",
@@ -25,6 +28,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 Values = Literal["counts", "labels", "sums", "weights"]
 NOTHING = "This model learned nothing: every tree is a single leaf, so all rows get the same prediction."
+_ROWS = 2**14  # drawn to average over: enough for shares of one percent
 _CLEAR = 2.0  # a size counts as above 0 from this many standard deviations of noise on
 
 
@@ -68,15 +72,22 @@ def depths(tree: Tree) -> NDArray[np.int64]:
     return depth
 
 
-def learned_nothing(forest: Forest) -> bool:
-    """Whether every released tree is a single leaf: then all rows get the same prediction."""
-    return all(tree.n_leaves == 1 for tree in forest.trees)
+def learned_nothing(forest: Forest, kind: Values = "counts") -> bool:
+    """Whether all rows get the same prediction: every tree is a single leaf, or has no weights but 0."""
+    each = zip(forest.trees, forest.values, strict=True)
+    return all(t.n_leaves == 1 or (kind == "weights" and not v[:, 1:].any()) for t, v in each)
 
 
 def leaf_sizes(forest: Forest, kind: Values) -> Floats | None:
-    """Noisy rows of each leaf, over all trees, shape (n_leaves_in_all,); None for labels."""
+    """Noisy rows of each leaf, over all trees, shape (n_leaves_in_all,); None for labels.
+
+    Of leaves with weights, those of single columns: the others have no counts of their own.
+    """
     if kind == "labels":
         return None
+    if kind == "weights":
+        each = zip(forest.trees, forest.values, strict=True)
+        return np.concatenate([v[:, 0] for t, v in each if len(t.columns) == 1] or [np.zeros(0)])
     sizes = [v.sum(axis=1) if kind == "counts" else v[:, 0] for v in forest.values]
     return np.concatenate(sizes)
 
@@ -87,8 +98,8 @@ def importances(forest: Forest, kind: Values, noise: tuple[float, float] = (0.0,
     Parameters
     ----------
     forest : Forest
-    kind : {"counts", "labels", "sums"}
-        What a leaf holds: class counts, one vote, or (count, sum of targets).
+    kind : {"counts", "labels", "sums", "weights"}
+        What a leaf holds: class counts, one vote, (count, sum of targets), or (expected size, weights).
     noise : (float, float)
         Standard deviation of a count and of a sum.
 
@@ -100,8 +111,17 @@ def importances(forest: Forest, kind: Values, noise: tuple[float, float] = (0.0,
     The average that noise adds to |p - q|^2 is subtracted, and a split counts as 0 if noise alone could
     have made one of its sides. On three real tables this is three to five times closer to the
     exact decrease than scores of single nodes, whose noise does not cancel.
+
+    For weights: how much a column's tree moves scores, as the variance of its weights over rows; columns
+    share the variance of a tree that splits on several. Nothing is subtracted, as weights are shrunk to
+    what noise cannot explain.
     """
     total = np.zeros(len(forest.categorical))
+    if kind == "weights":
+        for tree, values in zip(forest.trees, forest.values, strict=True):
+            if tree.columns:
+                total[list(tree.columns)] += _spread(values) / len(tree.columns)
+        return np.asarray(total / (total.sum() or 1.0))
     for tree, values in zip(forest.trees, forest.values, strict=True):
         sums, leaves = node_sums(tree, values), node_sums(tree, np.ones((len(values), 1)))[:, 0]
         size = sums[:, 0] if kind == "sums" else sums.sum(axis=1)
@@ -121,6 +141,31 @@ def importances(forest: Forest, kind: Values, noise: tuple[float, float] = (0.0,
         np.add.at(total, tree.feature[split], np.where(clear[left] & clear[right], gain, 0.0))
     total = np.maximum(total, 0.0)
     return np.asarray(total / (total.sum() or 1.0))
+
+
+def independent_rows(forest: Forest) -> NDArray[np.uint32]:
+    """Codes of rows whose columns are independent, and hold what the leaves of fitted columns say.
+
+    Each column has the right number of rows in each cell, in an order of its own, which is always the
+    same; so averages over these rows are functions of what was released.
+    """
+    codes = np.zeros((_ROWS, len(forest.categorical)), dtype=np.uint32)
+    for tree, values in zip(forest.trees, forest.values, strict=True):
+        if len(tree.columns) == 1:
+            (column,) = tree.columns
+            rows = np.arange(_ROWS, dtype=np.uint64)
+            rank = np.argsort(mix_keys(np.full(_ROWS, column, dtype=np.uint64), rows))
+            ends = np.cumsum(values[:, 0])
+            cell = np.searchsorted(ends[:-1], (rank + 0.5) / _ROWS * ends[-1], side="right")
+            rest = OTHER if forest.categorical[column] else MISSING
+            codes[:, column] = np.where(cell == len(ends) - 1, rest, cell)
+    return codes
+
+
+def _spread(values: Floats) -> float:
+    """Variance over rows of the weights of one tree, summed over outputs."""
+    share = values[:, 0] / (values[:, 0].sum() or 1.0)
+    return float((share @ (values[:, 1:] - share @ values[:, 1:]) ** 2).sum())
 
 
 def node_sums(tree: Tree, values: Floats) -> Floats:

@@ -353,9 +353,13 @@ class Guarantee:
     @property
     def suggested_rows(self) -> int:
         """Recommended number of rows: with fewer, trees stay stumps, or weights near 0."""
-        steps = [spent(e) for use in FIT_USES for e in self.events_for(use)]
+        steps = [e for use in FIT_USES for e in self.events_for(use)]
         if steps:
-            return math.ceil(min(_ROWS_TIMES_MU / max(math.sqrt(math.fsum(steps)), 1e-9), 2.0**50))
+            try:
+                mu = math.sqrt(math.fsum(map(spent, steps)))
+            except (TypeError, ValueError, ArithmeticError):  # a stored guarantee may claim any number
+                mu = 0.0
+            return math.ceil(min(_ROWS_TIMES_MU / max(mu, 1e-9), 2.0**50))
         found = [e.threshold for e in self.events_for("structure") if isinstance(e, ThresholdQueries)]
         highest = max(found, default=0.0)
         threshold = min(max(highest, 0.0), 2.0**50)  # a stored guarantee may claim any number

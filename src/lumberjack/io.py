@@ -10,6 +10,7 @@ a stranger ends in a ValueError or in values that the rest of the library can tr
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import os
 import struct
@@ -25,6 +26,7 @@ from lumberjack.accounting import Choices, Event, NoisySums, ThresholdQueries
 from lumberjack.anatomy import check_tree, depths
 from lumberjack.domain import Domain
 from lumberjack.events import calibration_counts, kinds_of
+from lumberjack.fitting import SCALE, as_integers
 from lumberjack.guarantee import (
     BOUNDS_INFERRED,
     CLASSES_INFERRED,
@@ -41,12 +43,14 @@ from lumberjack.quoting import quote
 from lumberjack.released import Fitted, Released, released_by
 from lumberjack.structure import Features
 from lumberjack.targets import Classes, Numbers, Target
+from lumberjack.terms import Column, column_tree, n_cells, pair_sizes
 from lumberjack.tree import LEAF, Forest, Tree
 
 __all__ = ["Stored", "pack", "read_model", "unpack"]
 
 MAGIC = b"lumberjack model"
-VERSION = 4  # 1 had no calibration, 2 a fixed set of fields in place of events, 3 no use of events
+# 1 had no calibration, 2 a fixed set of fields for events, 3 no use of events, 4 no fitted leaves.
+VERSION = 5
 _START = struct.Struct("<16sII")  # magic, version, bytes of the header
 _DIGEST = 32
 
@@ -70,6 +74,8 @@ _ALLOWED = 4
 _ALLOWED_ALWAYS = 32 * 2**20
 _BYTES_PER_VALUE = 150
 _BYTES_PER_TREE = 2000
+_BYTES_PER_LEAF = 400  # of a fitted forest, while its trees are made again
+_EQUAL = 1e-9  # sums of sizes are not the same to the last bit everywhere
 
 
 @dataclass(frozen=True)
@@ -307,9 +313,12 @@ def _read_arrays(data: bytes, listed: Any, place: int) -> dict[str, NDArray[Any]
 def _restore(header: dict[str, Any], arrays: dict[str, NDArray[Any]], version: int, size: int) -> Stored:
     kind = header["estimator"]
     guarantee = _restore_guarantee(header["guarantee"], version)
-    leaves = {"classifier": get_args(ClassLeaf), "regressor": ("mean",)}
-    if guarantee.leaf not in leaves.get(kind, ()) or guarantee.method != "sparse":
+    leaves = {"classifier": get_args(ClassLeaf), "regressor": ("mean", "fitted-mean")}
+    method = "none" if guarantee.fits_leaves else "sparse"
+    if guarantee.leaf not in leaves.get(kind, ()) or guarantee.method != method:
         raise ValueError("the estimator does not fit the guarantee")
+    if guarantee.fits_leaves and version < 5:
+        raise ValueError("its format knows no fitted leaves")
     domain = Domain.from_dict(header["domain"])
     if domain.to_dict() != header["domain"]:
         raise ValueError("its domain is not spelled as it should be")
@@ -318,18 +327,19 @@ def _restore(header: dict[str, Any], arrays: dict[str, NDArray[Any]], version: i
         if not isinstance(columns, list) or sorted(columns) != sorted(domain):
             raise ValueError("its columns are not those of its domain")
         columns = tuple(columns)
+    parameters = _restore_parameters(header["parameters"], domain, kind)
     target: Target
     if kind == "classifier":
         learned = guarantee.event("classes") is not None
         target = Classes(_restore_classes(header["classes"]), guarantee.leaf, learned)
     else:
-        target = _restore_targets(header["bounds"], guarantee.event("scale") is not None)
+        target = _restore_targets(header["bounds"], guarantee, parameters.get("y_bounds"))
     if header["classes" if kind == "regressor" else "bounds"] is not None:
         raise ValueError("its target is both a class and a number")
     forest = _restore_forest(arrays, domain, guarantee, target, size)
     curves = _restore_calibration(arrays.get("calibration"), guarantee, target)
     released = Released(guarantee, columns, domain, target, forest, curves)
-    stored = Stored(kind, _restore_parameters(header["parameters"], domain, kind), released)
+    stored = Stored(kind, parameters, released)
     _refuse_contradictions(stored)
     return stored
 
@@ -423,11 +433,13 @@ def _check_labels(labels: list[Any]) -> list[Any]:
     return list(check_classes(labels).tolist())
 
 
-def _restore_targets(bounds: Any, learned: bool) -> Numbers:
+def _restore_targets(bounds: Any, guarantee: Guarantee, given: Any) -> Numbers:
     if len(bounds) != 2 or not all(map(_is_number, bounds)) or not 0 <= bounds[1] - bounds[0] < np.inf:
         raise ValueError("bounds of the target must be two numbers")
     low, high = map(float, bounds)
-    return Numbers(low, high, learned)
+    learned = guarantee.event("scale") is not None
+    limits = check_bounds(given) if guarantee.fits_leaves and given is not None else None
+    return Numbers(low, high, learned, guarantee.fits_leaves, limits)
 
 
 def _restore_parameters(found: Any, domain: Domain, kind: str) -> dict[str, Any]:
@@ -482,11 +494,15 @@ def _refuse_contradictions(stored: Stored) -> None:
         default = given[name] is None and name in ("structure_share", "threshold")
         same = given[name] == promised[name] and not isinstance(given[name], bool)
         _rule(default or same, f"{name} is not that of the guarantee")
-    splits = "guided" if promise.guided_levels else "random"
+    splits = "guided" if promise.cuts_numbers else "random"
     _rule(given["splits"] == splits, "splits is not that of the guarantee")
-    _rule(
-        given.get("threshold") is not None or promise.cut == 0, "only a given threshold raises the cut"
-    )
+    if promise.fits_leaves:
+        _rule(promise.accounting == "joint", "the paper does not price fitted leaves")
+        pruned = promise.structure_share, given.get("feature_weights")
+        _rule(pruned == (None, None), "fitted leaves have no pruned trees")
+    else:
+        uncut = given.get("threshold") is not None or promise.cut == 0
+        _rule(uncut, "only a given threshold raises the cut")
     _rule(promise.unit == "person" or promise.rows_per_person == 1, "a row is not a person's rows")
     _check_learned(given["domain"], domain, promise)
 
@@ -502,9 +518,12 @@ def _refuse_contradictions(stored: Stored) -> None:
         due[CLASSES_INFERRED] = labels is None and not learned
     else:
         numbers = stored.released.numbers
-        same = bounds is None or check_bounds(bounds) == (numbers.low, numbers.high)
-        _rule(same, "its bounds are not those of its parameters")
-        _rule(bounds is None or not numbers.learned, "its bounds are both given and learned")
+        if numbers.is_fitted:  # bounds are limits of predictions, and place and scale always learned
+            _rule(numbers.learned, "its bounds are not learned")
+        else:
+            same = bounds is None or check_bounds(bounds) == (numbers.low, numbers.high)
+            _rule(same, "its bounds are not those of its parameters")
+            _rule(bounds is None or not numbers.learned, "its bounds are both given and learned")
         due[BOUNDS_INFERRED] = bounds is None and not numbers.learned
     for caveat, needed in due.items():
         _rule(caveat in promise.caveats or not needed, f"its caveats lack {caveat!r}")
@@ -544,7 +563,9 @@ def _restore_forest(
     nodes, values = arrays["nodes"], arrays["values"]
     lengths = {len(arrays[name]) for name, _ in TREE_FIELDS}
     _refuse_greed(_BYTES_PER_TREE * len(nodes), size)
-    if len(nodes) != guarantee.n_estimators or nodes.dtype.kind == "f" or (nodes < 1).any():
+    fitted = guarantee.fits_leaves
+    least, most = _numbers_of_trees(guarantee, domain)
+    if not least <= len(nodes) <= most or nodes.dtype.kind == "f" or (nodes < 1).any():
         raise ValueError("its number of trees is not that of the guarantee")
     if lengths != {sum(nodes.tolist())}:
         raise ValueError("its trees are not as long as it says")
@@ -553,19 +574,64 @@ def _restore_forest(
         raise ValueError("its leaves do not hold one proper value each")
     if target.holds == "labels" and not _one_hot(values):
         raise ValueError("its leaves do not hold one label each")
+    if target.holds == "weights":
+        _refuse_greed(_BYTES_PER_LEAF * len(values), size)
+        if (values[:, 0] < 0).any() or not np.array_equal(
+            as_integers(values[:, 1:]) / SCALE, values[:, 1:]
+        ):
+            raise ValueError("its leaves do not hold sizes and weights that a fit could have")
     fields = {name: _widen(name, arrays[name], np.dtype(kind)) for name, kind in TREE_FIELDS}
     values = values.astype(np.float64)
     trees, released, first, first_leaf = [], [], 0, 0
     for length in nodes.tolist():
         tree = Tree(**{name: field[first : first + length] for name, field in fields.items()})
         check_tree(tree, len(domain))
-        _check_cuts(tree, domain)
-        if depths(tree).max() > guarantee.max_depth:
-            raise ValueError("a tree is deeper than the guarantee says")
+        if not fitted:
+            _check_cuts(tree, domain)
+            if depths(tree).max() > guarantee.max_depth:
+                raise ValueError("a tree is deeper than the guarantee says")
         trees.append(tree)
         released.append(values[first_leaf : first_leaf + tree.n_leaves])
         first, first_leaf = first + length, first_leaf + tree.n_leaves
-    return Forest(tuple(trees), tuple(released), Features.of(domain).categorical)
+    forest = Forest(tuple(trees), tuple(released), Features.of(domain).categorical)
+    if fitted:
+        _check_terms(forest, domain, guarantee)
+    return forest
+
+
+def _numbers_of_trees(guarantee: Guarantee, domain: Domain) -> tuple[int, int]:
+    """Least and largest possible number of trees."""
+    k, least = guarantee.n_estimators, 1 + len(domain)
+    return (least, least + k * (k - 1) // 2) if guarantee.fits_leaves else (k, k)
+
+
+def _check_terms(forest: Forest, domain: Domain, guarantee: Guarantee) -> None:
+    """Refuse trees other than those of ``terms``: the base, each column, all pairs of some columns."""
+    each = list(zip(forest.trees, [values[:, 0] for values in forest.values], strict=True))
+    (base, total), pairs = each[0], each[1 + len(domain) :]
+    if base.n_leaves != 1 or not total > 0:
+        raise ValueError("its first tree is not a single leaf with all rows")
+    columns = []
+    for j, (kind, (tree, sizes)) in enumerate(zip(domain.known, each[1 : 1 + len(domain)], strict=True)):
+        columns.append(Column(j, kind, sizes))
+        if len(sizes) != n_cells(kind) or not _same_tree(tree, column_tree(columns[j])):
+            raise ValueError("a tree does not have a leaf for each cell of its column")
+        if not np.isclose(sizes.sum(), total[0], _EQUAL, 0):
+            raise ValueError("sizes of leaves do not add up to all rows")
+    found = [tree.columns for tree, _ in pairs]
+    chosen = sorted({column for pair in found for column in pair})
+    if found != list(itertools.combinations(chosen, 2)) or len(chosen) > guarantee.n_estimators:
+        raise ValueError("its trees are not those of all pairs of some columns")
+    for (tree, sizes), (first, second) in zip(pairs, found, strict=True):
+        expected = pair_sizes(tree, columns[first], columns[second])
+        if expected is None:
+            raise ValueError("a tree does not have a leaf for each combination of its columns")
+        if not np.allclose(sizes, expected, _EQUAL, _EQUAL * total[0]):
+            raise ValueError("sizes of leaves are not those of its columns")
+
+
+def _same_tree(one: Tree, other: Tree) -> bool:
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name, _ in TREE_FIELDS)
 
 
 def _check_cuts(tree: Tree, domain: Domain) -> None:

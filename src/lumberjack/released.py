@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from lumberjack.anatomy import importances, leaf_sizes, learned_nothing
+from lumberjack.anatomy import importances, independent_rows, leaf_sizes, learned_nothing
 from lumberjack.domain import Domain, names_of
 from lumberjack.guarantee import CLASSES_INFERRED, Guarantee
 from lumberjack.inputs import check_class_weight, check_names, read_table, unknown_classes
@@ -93,7 +93,7 @@ class Released:
     @property
     def learned_nothing(self) -> bool:
         """Whether all rows get the same prediction."""
-        return learned_nothing(self.forest)
+        return learned_nothing(self.forest, self.target.holds)
 
     def encode(self, X: Any) -> Codes:
         """Compact codes of a table to predict for, its columns matched to those of ``fit``."""
@@ -141,8 +141,19 @@ class Released:
             return np.ones(len(labels))
         if isinstance(given, Mapping):
             return np.array([float(given.get(c, 1.0)) for c in labels.tolist()])
-        total = np.maximum(self.classes.totals(self.forest), 1.0)
+        total = np.maximum(self._class_totals(), 1.0)
         return np.asarray(total.sum() / (len(labels) * total))
+
+    def _class_totals(self) -> Floats:
+        """Rows of each class, or votes for it, as far as released values tell.
+
+        Weights of leaves do not tell them: average chances over independent columns do.
+        """
+        if not self.classes.is_fitted:
+            return self.classes.totals(self.forest)
+        pooled = self.forest.pool(self.say(), independent_rows(self.forest))
+        chances = self.classes.read(pooled, self.forest, self.calibration)
+        return np.asarray(chances.mean(axis=0) * self.forest.values[0][0, 0])
 
     def leaf_sizes(self) -> Floats | None:
         """Noisy sizes of all leaves; None if leaves release labels only."""

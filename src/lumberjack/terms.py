@@ -11,7 +11,7 @@ size, or the seven largest categories and the rest.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,17 @@ from scipy.stats import norm
 from lumberjack.kinds import Categorical, Known
 from lumberjack.tree import LEAF, Tree
 
-__all__ = ["Column", "Term", "base_term", "column_term", "expected_sizes", "n_cells", "pair_term"]
+__all__ = [
+    "Column",
+    "Term",
+    "base_term",
+    "column_term",
+    "column_tree",
+    "expected_sizes",
+    "n_cells",
+    "pair_sizes",
+    "pair_term",
+]
 
 Floats = NDArray[np.float64]
 _GROUPS, _CATEGORIES = 6, 8  # of a column in a pair: intervals of a number, or categories with the rest
@@ -100,15 +110,21 @@ def base_term(total: float) -> Term:
 
 def column_term(column: Column) -> Term:
     """The term of one column."""
+    n = len(column.sizes)
+    if column.is_number:
+        alike = tuple(_centred(_near(n - 1, length, 1), column.sizes) for length in _LENGTHS)
+    else:
+        alike = (_centred(np.eye(n), column.sizes),)
+    return Term((column.number,), column_tree(column), column.sizes, alike)
+
+
+def column_tree(column: Column) -> Tree:
+    """The tree of one column: a leaf for each cell, of the same number."""
     ends: list[Any] = list(range(len(column.sizes)))
     if column.is_number:
-        node = _between(column.number, list(range(len(ends) - 2)), ends[:-1], ends[-1])
-        alike = tuple(_centred(_near(len(ends) - 1, length, 1), column.sizes) for length in _LENGTHS)
-    else:
-        order = np.argsort(-column.sizes[:-1], kind="stable").tolist()
-        node = _one_of(column.number, order, [ends[code] for code in order], ends[-1])
-        alike = (_centred(np.eye(len(ends)), column.sizes),)
-    return Term((column.number,), _flat(node), column.sizes, alike)
+        return _flat(_between(column.number, list(range(len(ends) - 2)), ends[:-1], ends[-1]))
+    order = np.argsort(-column.sizes[:-1], kind="stable").tolist()
+    return _flat(_one_of(column.number, order, [ends[code] for code in order], ends[-1]))
 
 
 def pair_term(first: Column, second: Column) -> Term | None:
@@ -116,8 +132,6 @@ def pair_term(first: Column, second: Column) -> Term | None:
     (one, sizes), (other, others) = _groups(first), _groups(second)
     if min(len(sizes), len(others)) < 2:
         return None
-    width = len(others)
-    node = one([other([i * width + j for j in range(width)]) for i in range(len(sizes))])
     expected = np.outer(sizes, others).ravel() / sizes.sum()
     alike = []
     for length in _PAIR_LENGTHS if first.is_number or second.is_number else (1.0,):
@@ -127,17 +141,44 @@ def pair_term(first: Column, second: Column) -> Term | None:
         ]
         both = np.kron(*each)
         alike.append(both / both.trace() * len(both))
-    return Term((first.number, second.number), _flat(node), expected, tuple(alike))
+    tree = _crossed(one, len(sizes), other, len(others))
+    return Term((first.number, second.number), tree, expected, tuple(alike))
 
 
-def _groups(column: Column) -> tuple[Any, Floats]:
-    """A column in few groups: what makes a node of what is below each, and their expected sizes."""
+def pair_sizes(tree: Tree, first: Column, second: Column) -> Floats | None:
+    """Expected rows of each leaf of a pair; None if the tree is not one that ``pair_term`` could make.
+
+    The cuts between groups of numbers are those of the tree, as sums of sizes are not the same to the
+    last bit everywhere.
+    """
+    cuts = [np.unique(tree.cut[tree.feature == c.number]).tolist() for c in (first, second)]
+    for column, found in zip((first, second), cuts, strict=True):
+        inside = found and found[-1] < len(column.sizes) - 2
+        if column.is_number and not (inside and len(found) < _GROUPS):
+            return None
+    (one, sizes), (other, others) = _groups(first, cuts[0]), _groups(second, cuts[1])
+    made = _crossed(one, len(sizes), other, len(others))
+    same = all(np.array_equal(getattr(tree, f.name), getattr(made, f.name)) for f in fields(Tree))
+    return np.outer(sizes, others).ravel() / sizes.sum() if same else None
+
+
+def _crossed(one: Any, n_one: int, other: Any, n_other: int) -> Tree:
+    """The tree of all combinations of groups."""
+    return _flat(one([other([i * n_other + j for j in range(n_other)]) for i in range(n_one)]))
+
+
+def _groups(column: Column, cuts: Sequence[int] | None = None) -> tuple[Any, Floats]:
+    """A column in few groups: what makes a node of what is below each, and their expected sizes.
+
+    Numbers are divided at ``cuts``; None: into parts of about equal size.
+    """
     if column.is_number:
         sizes = column.sizes[:-1].copy()
         sizes[0] += column.sizes[-1]  # missing numbers go with the lowest
-        middle = np.cumsum(sizes) - sizes / 2
-        group = np.minimum((middle / sizes.sum() * _GROUPS).astype(int), _GROUPS - 1)
-        cuts = np.flatnonzero(np.diff(group)).tolist()
+        if cuts is None:
+            middle = np.cumsum(sizes) - sizes / 2
+            group = np.minimum((middle / sizes.sum() * _GROUPS).astype(int), _GROUPS - 1)
+            cuts = np.flatnonzero(np.diff(group)).tolist()
         parts = np.add.reduceat(sizes, [0, *(cut + 1 for cut in cuts)])
         return lambda below: _between(column.number, cuts, below, None), parts
     largest = np.argsort(-column.sizes[:-1], kind="stable")[: _CATEGORIES - 1].tolist()

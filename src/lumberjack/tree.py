@@ -82,7 +82,8 @@ class Forest:
     ----------
     trees : tuple of Tree
     values : tuple of ndarray, each of shape (n_leaves, n_values)
-        Noisy class counts, one-hot labels, or noisy (count, sum) of each leaf.
+        Noisy class counts, one-hot labels, or noisy (count, sum) of each leaf; or its expected number of
+        rows and its weights.
     categorical : ndarray of bool, shape (n_features,)
     """
 

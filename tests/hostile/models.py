@@ -23,7 +23,7 @@ import numpy as np
 
 from lumberjack import load
 from lumberjack.guarantee import BOUNDS_INFERRED, CLASSES_INFERRED, DOMAIN_INFERRED, NOT_PROVED
-from lumberjack.kinds import Categorical, Cuts
+from lumberjack.kinds import MISSING, OTHER, Categorical, Cuts
 from lumberjack.page import render
 from lumberjack.report import describe
 
@@ -38,7 +38,8 @@ NASTY = [
     None, True, False, 0, -1, 1, 2, 255, 2**31, 2**32, 2**63, -(2**63), 10**30, 0.5, -0.0, 1e308, -1e308,
     5e-324, "", "x", "<f8", "|O", "../../etc/passwd", "\ud800", "\x00", "__class__", "A" * 300, [], {},
     [[]], [0, 1], [None], {"x": 1}, [2**40, 2**40], ["a", "b"], [True, False], "classifier", "regressor",
-    "object", "mean", "paper", "joint", "person", "exponential", "majority", "counts",
+    "object", "mean", "paper", "joint", "person", "exponential", "majority", "counts", "fitted",
+    "fitted-mean", "none", "sizes", "pairs", "clips",
 ]  # fmt: skip
 
 
@@ -55,7 +56,8 @@ def put_together(header, arrays, version=None):
     if version is None:
         promise = header.get("guarantee") if isinstance(header, dict) else None
         events = promise.get("events") if isinstance(promise, dict) else None
-        version = 2 if events is None else 4 if '"use"' in json.dumps(events) else 3
+        text = json.dumps(events)
+        version = 2 if events is None else 5 if '"sizes"' in text else 4 if '"use"' in text else 3
     text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
     return sign(struct.pack("<16sII", b"lumberjack model", version, len(text)) + text + arrays)
 
@@ -242,7 +244,7 @@ def relearn(data, rng):
             name = rng.choice(["numbers_learned", "categories_learned", "cut_levels"])
             promise[name] = rng.choice([0, 1, 2, 5, 10**9, -1, promise.get(name, 0) + 1])
         elif "events" in promise:
-            used = ("categories", "classes", "cuts", "scale")
+            used = ("categories", "classes", "cuts", "scale", "clips")
             event = rng.choice([e for e in promise["events"] if e.get("use") in used] or [{}])
             if event and rng.random() < 0.5:
                 promise["events"].remove(event)
@@ -268,15 +270,50 @@ def graft(data, rng):
     return put_together(header, bytes(arrays))
 
 
+def replant(data, rng):
+    """Move, drop and repeat whole trees, or change sizes and weights of leaves a little."""
+    header, raw = take_apart(data)
+    arrays, place = {}, 0
+    for name, kind, shape in header["arrays"]:
+        size = int(np.prod(shape)) * np.dtype(kind).itemsize
+        arrays[name] = np.frombuffer(raw[place : place + size], kind).reshape(shape).copy()
+        place += size
+    nodes = np.cumsum([0, *arrays["nodes"]])
+    leaves = [int(np.sum(arrays["feature"][:end] < 0)) for end in nodes]
+    order = list(range(len(arrays["nodes"])))
+    action = rng.randrange(5)
+    if action == 0:
+        rng.shuffle(order)
+    elif action == 1:
+        order = order[: rng.randrange(1, len(order) + 1)]
+    elif action == 2:
+        order.insert(rng.randrange(len(order)), rng.choice(order))
+    elif action == 3:
+        values = arrays["values"] = arrays["values"].astype("<f8")
+        step = rng.choice([2.0**-16, -(2.0**-16), 2.0**-17, 1.0, -1.0, 1e-12, 40.0, 2.0**60])
+        values[rng.randrange(len(values)), rng.randrange(values.shape[1])] += step
+    else:
+        del order[rng.randrange(len(order))]
+    for name in ("feature", "cut", "missing_left", "left"):
+        parts = [arrays[name][nodes[t] : nodes[t + 1]] for t in order]
+        arrays[name] = np.concatenate([arrays[name][:0], *parts])
+    parts = [arrays["values"][leaves[t] : leaves[t + 1]] for t in order]
+    arrays["values"] = np.concatenate([arrays["values"][:0], *parts])
+    arrays["nodes"] = arrays["nodes"][order]
+    header["arrays"] = [[name, a.dtype.str, list(a.shape)] for name, a in arrays.items()]
+    if "fitted" not in header["guarantee"]["leaf"] and rng.random() < 0.5:
+        header["guarantee"]["n_estimators"] = header["parameters"]["n_estimators"] = len(order)
+    return put_together(header, b"".join(a.tobytes() for a in arrays.values()))
+
+
 RAW = [flip, overwrite, cut, remove, repeat, append, splice]
 
 
 def mutate(data, rng):
     """A mutant, and whether its digest is still wrong."""
     if rng.random() < 0.5:
-        return rng.choice([meddle, meddle, graft, graft, lie, lie, contradict, relearn])(
-            data, rng
-        ), False
+        meddlers = [meddle, meddle, graft, graft, lie, lie, contradict, relearn, replant]
+        return rng.choice(meddlers)(data, rng), False
     mutant = rng.choice(RAW)(data, rng)
     if rng.random() < 0.4 and len(mutant) > DIGEST:
         return sign(mutant[:-DIGEST]), False
@@ -319,7 +356,14 @@ def check_agreement(model):
         bounds, targets = parameters["y_bounds"], model.targets_
         unpaid = model.guarantee_.event("scale") is None
         assert bounds is not None or BOUNDS_INFERRED in caveats or not unpaid
-        assert bounds is None or (bounds == (targets.low, targets.high) and unpaid)
+        if model.guarantee_.fits_leaves:
+            assert (targets.limits, unpaid) == (bounds, False)
+        else:
+            assert bounds is None or (bounds == (targets.low, targets.high) and unpaid)
+            assert targets.limits is None
+    assert model.guarantee_.fits_leaves == (model.released_.target.holds == "weights")
+    if model.guarantee_.fits_leaves:
+        check_terms(model)
     known = model.domain_.known
     for kind, paid in ((Cuts, "numbers_learned"), (Categorical, "categories_learned")):
         found = sum(isinstance(k, kind) and k.learned for k in known)
@@ -328,6 +372,31 @@ def check_agreement(model):
         if isinstance(kind, Cuts):
             assert list(kind.edges) == sorted(kind.edges)
             assert not kind.grid.is_bounded or name in parameters["domain"]  # no fit learns a range
+
+
+def check_terms(model):
+    """Fitted leaves: the base, a leaf for each cell of each column, pairs, weights that a fit could have."""
+    forest, columns = model.forest_, model.domain_.known
+    base, single = forest.trees[0], forest.trees[1 : 1 + len(columns)]
+    pairs = [tree.columns for tree in forest.trees[1 + len(columns) :]]
+    assert base.n_leaves == 1
+    assert [tree.columns for tree in single] == [(j,) for j in range(len(columns))]
+    for j, (kind, tree) in enumerate(zip(columns, single, strict=True)):
+        codes = np.zeros((kind.size + 1, len(columns)), dtype=np.uint32)
+        rest = OTHER if isinstance(kind, Categorical) else MISSING
+        codes[:, j] = [*range(kind.size), rest]
+        assert tree.apply(codes, forest.categorical).tolist() == list(range(kind.size + 1))
+    chosen = {column for pair in pairs for column in pair}
+    assert len(chosen) <= model.n_estimators
+    assert len(set(pairs)) == len(pairs) == len(chosen) * (len(chosen) - 1) // 2
+    assert all(len(pair) == 2 for pair in pairs)
+    for values in forest.values:
+        sizes, weights = values[:, 0], values[:, 1:]
+        assert (sizes >= 0).all()
+        assert abs(sizes.sum() / forest.values[0][0, 0] - 1) < 1e-6
+        assert (np.abs(weights) <= 30).all()
+        assert (weights * 65536 % 1 == 0).all()
+    assert 0.999 < sum(model.released_.importances().values()) < 1.001 or model.released_.learned_nothing
 
 
 @contextmanager

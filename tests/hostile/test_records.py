@@ -20,14 +20,16 @@ from lumberjack.planning import plan_heavy_hitters
 
 ROUNDS = max(300, int(os.environ.get("LUMBERJACK_FUZZ", "0")))
 BASES = [
-    plain(1.0, 1e-6),
+    plain(1.0, 1e-6, leaf="counts"),
     plan(1.0, 1e-6, leaf="mean"),
-    plan(2.0, 1e-5, 10, 4, rows_per_person=4),
+    plan(2.0, 1e-5, 10, 4, leaf="counts", rows_per_person=4),
     plain(1.0, 1e-6, splits="random"),
     plan(1.0, 1e-6, 30, accounting="paper", leaf="exponential"),
     plan(0.5, 1e-6, 50, accounting="paper"),
     plan_heavy_hitters(1.0, 1e-6, 32, counts=True),
     plan_heavy_hitters(1.0, 1e-6, 4, method="gaussian", dense_nodes=340),
+    plan(1.0, 1e-6),
+    plan(1.0, 1e-6, leaf="fitted-mean", rows_per_person=3),
 ]
 TOGETHER = compose(BASES[:2])
 WHOLE = [0, 1, 2, 7, 160, 1000, 3999, 4000, 4001, 10**5, 10**9, 2**62, -1]
