@@ -375,7 +375,7 @@ def check_agreement(model):
 
 
 def check_terms(model):
-    """Fitted leaves: the base, a leaf for each cell of each column, pairs, weights that a fit could have."""
+    """Fitted leaves: the base, a leaf for each cell of each column, pairs, and proper weights."""
     forest, columns = model.forest_, model.domain_.known
     base, single = forest.trees[0], forest.trees[1 : 1 + len(columns)]
     pairs = [tree.columns for tree in forest.trees[1 + len(columns) :]]
