@@ -30,8 +30,8 @@ def test_shares_add_up_to_at_most_one(n_columns, n_pairs):
     """As the real numbers that the floats are."""
     found = shares(terms(n_columns, n_pairs))
     assert 1 - Fraction(1, 2**38) < sum(map(Fraction, found.tolist())) <= 1
-    whole = 0.2 + n_columns + 0.2 * n_pairs
-    expected = [0.2 / whole] + [1 / whole] * n_columns + [0.2 / whole] * n_pairs
+    whole = 1 + n_columns + 0.2 * n_pairs
+    expected = [1 / whole] + [1 / whole] * n_columns + [0.2 / whole] * n_pairs
     np.testing.assert_allclose(found, expected, rtol=1e-11)
 
 
@@ -53,11 +53,14 @@ def test_the_first_step_goes_towards_the_posterior_mean(make):
     fit = Fit(some, PRIOR, noise)
     g = np.random.default_rng(0).normal(size=(len(some[1].sizes), 1)) * 40
     fit.take([np.array([[30.0]]), g])
-    # Of an average over most of all steps; a column has 1 of 1.2 shares.
-    variance = noise.deviation**2 * 1.2 / (LATER * noise.steps)
+    # Of an average over most of all steps; the column has 1 of 2 shares, and so has the base.
+    variance = noise.deviation**2 * 2 / (LATER * noise.steps)
     expected = -STEP * dense(some[1], 0.3, variance) @ g
     np.testing.assert_allclose(fit.weights[1], expected, rtol=1e-6)
-    np.testing.assert_allclose(fit.weights[0], -BASE * 30.0 / (900.0 * 0.3))
+    # The base is N(0, 1.5^2) before anything is known, so its noisy gradient is shrunk.
+    h = 900.0 * 0.3
+    shrunk = 1.5**2 * h / (1.5**2 * h**2 + h + variance)
+    np.testing.assert_allclose(fit.weights[0], -BASE * shrunk * 30.0)
 
 
 def test_a_pair_moves_less_than_a_column_would():
@@ -65,7 +68,7 @@ def test_a_pair_moves_less_than_a_column_would():
     fit = Fit(some, PRIOR, Noise(20.0, 50))
     g = np.random.default_rng(1).normal(size=(len(some[1].sizes), 1)) * 40
     fit.take([np.zeros((1, 1)), g])
-    variance = 20.0**2 * 2 / (LATER * 50)
+    variance = 20.0**2 * 6 / (LATER * 50)  # 0.2 of 1.2 shares
     np.testing.assert_allclose(fit.weights[1], -STEP * dense(some[1], 0.05, variance) @ g, rtol=1e-6)
 
 
@@ -76,7 +79,7 @@ def test_steps_shrink_where_many_trees_correct_the_same_error():
     g = [np.ones((len(t.sizes), 1)) * t.sizes[:, None] for t in some]
     g = [v * np.sign(np.sin(np.arange(len(v))))[:, None] for v in g]
     fit.take(g)
-    each = [dense(t, 0.3, noise.deviation**2 * 120.2 / (LATER * 50)) for t in some[1:]]
+    each = [dense(t, 0.3, noise.deviation**2 * 121 / (LATER * 50)) for t in some[1:]]
     gains = [
         np.abs(np.linalg.eigvals(P @ np.diag(t.sizes * 0.3))).max()
         for P, t in zip(each, some[1:], strict=True)

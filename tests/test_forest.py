@@ -810,12 +810,12 @@ def test_leaf_values_are_counts_plus_the_promised_noise(table):
     assert noise.std() == pytest.approx(model.guarantee_.leaf_noise, rel=0.1)
 
 
-def test_progress_shows_trees_and_no_rows(table, capsys):
+def test_progress_shows_steps_and_no_rows(table, capsys):
     frame, y = table(777)
     classifier(verbose=1, n_estimators=3).fit(frame, y)
     shown = capsys.readouterr().out
     assert "LumberjackClassifier" in shown
-    assert "tree" in shown
+    assert "step" in shown
     assert "777" not in shown
 
 

@@ -82,7 +82,8 @@ def test_frequent_values_are_found_first():
 
 def test_the_base_is_one_leaf():
     term = base_term(123.0)
-    assert (term.tree.n_leaves, term.sizes.tolist(), term.columns, term.alike) == (1, [123.0], (), ())
+    assert (term.tree.n_leaves, term.sizes.tolist(), term.columns) == (1, [123.0], ())
+    assert [alike.tolist() for alike in term.alike] == [[[1.0]]]
 
 
 def groups(column):
