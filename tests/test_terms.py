@@ -164,7 +164,7 @@ def test_correlations_of_a_number_fall_with_distance():
 def test_values_of_a_category_are_unrelated():
     column = category(3, seed=9)
     (alike,) = column_term(column).alike
-    np.testing.assert_allclose(alike, covariance(lambda a, b: float(a == b), column.sizes), atol=1e-7)
+    assert alike.tolist() == [1.0] * 5  # variances; ``Fit`` centres the weights
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=range(len(PAIRS)))

@@ -140,7 +140,9 @@ class Fit:
         for v, term in enumerate(self.terms):
             w, m, h = self.weights[v], self._momentum[v], self._curves[v][:, None]
             rate = self._rate if term.columns else _BASE_STEP
-            w += rate * (self._solve[v] @ (h * w - m) - w)
+            w += rate * (_times(self._solve[v], h * w - m) - w)
+            if self._alike[v].ndim == 1:
+                w -= term.sizes @ w / term.sizes.sum()
             np.clip(w, -_LARGEST, _LARGEST, out=w)
         if self._taken > _BURN * self.noise.steps:
             self._averaged += 1
@@ -172,16 +174,30 @@ class Fit:
         for v, term in enumerate(self.terms):
             h, prior = self._curves[v], self._tau[v] ** 2 * self._alike[v]
             spread = h + self._variance[v] / (_AVERAGED * self.noise.steps)
-            inner = h[:, None] * prior * h[None, :]
-            inner[np.diag_indices_from(inner)] += spread
-            self._solve.append(cho_solve(cho_factor(inner), h[:, None] * prior).T)
+            self._solve.append(_posterior(h, prior, spread))
             if term.columns:
                 gains += _largest(self._solve[-1], h)
         self._rate = min(_STEP, _REACH / max(gains, 1e-9))
 
 
+def _posterior(h: Floats, prior: Floats, spread: Floats) -> Floats:
+    """P: a matrix, or its diagonal if the prior is one."""
+    if prior.ndim == 1:
+        return np.asarray(prior * h / (prior * h * h + spread))
+    inner = h[:, None] * prior * h[None, :]
+    inner[np.diag_indices_from(inner)] += spread
+    return np.asarray(cho_solve(cho_factor(inner), h[:, None] * prior).T)
+
+
+def _times(solve: Floats, b: Floats) -> Floats:
+    """P b, shape (n_leaves, n_outputs)."""
+    return np.asarray(solve[:, None] * b if solve.ndim == 1 else solve @ b)
+
+
 def _largest(solve: Floats, h: Floats) -> float:
     """The largest eigenvalue of P H, by power iteration: how far a step corrects an error."""
+    if solve.ndim == 1:
+        return float((solve * h).max())
     x = np.cos(np.arange(len(h)))
     size = 1.0
     for _ in range(_ROUNDS):
@@ -195,10 +211,12 @@ def _largest(solve: Floats, h: Floats) -> float:
 
 def _evidence(b: Floats, h: Floats, spread: Floats, alike: Floats) -> Floats:
     """Log density of b under N(0, tau^2 H K H + diag(spread)) for each tau, up to a constant."""
-    scale = h / np.sqrt(spread)
-    values, vectors = eigh(scale[:, None] * alike * scale[None, :])
-    values = np.maximum(values, 0.0)
-    squares = (vectors.T @ (b / np.sqrt(spread)[:, None])) ** 2
+    scale, whitened = h / np.sqrt(spread), b / np.sqrt(spread)[:, None]
+    if alike.ndim == 1:
+        values, squares = scale**2 * alike, whitened**2
+    else:
+        values, vectors = eigh(scale[:, None] * alike * scale[None, :])
+        values, squares = np.maximum(values, 0.0), (vectors.T @ whitened) ** 2
     added = 1 + _TAUS[:, None] ** 2 * values[None, :]
     logs = b.shape[1] * np.log(added).sum(axis=1) + (squares.sum(axis=1)[None, :] / added).sum(axis=1)
     return np.asarray(-0.5 * logs)

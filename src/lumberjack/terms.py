@@ -51,9 +51,10 @@ class Term:
     tree : Tree
     sizes : ndarray of shape (n_leaves,)
         Expected rows of each leaf, from released counts.
-    alike : tuple of ndarray, each of shape (n_leaves, n_leaves)
-        Possible correlations of the weights before anything is known about them, all centred: a pair
-        says nothing that its columns could say.
+    alike : tuple of ndarray, each of shape (n_leaves, n_leaves) or (n_leaves,)
+        Possible covariances of the weights before anything is known about them, all centred: a pair
+        says nothing that its columns could say. Variances alone: weights are independent, and ``Fit``
+        centres them.
     """
 
     columns: tuple[int, ...]
@@ -114,7 +115,7 @@ def column_term(column: Column) -> Term:
     if column.is_number:
         alike = tuple(_centred(_near(n - 1, length, 1), column.sizes) for length in _LENGTHS)
     else:
-        alike = (_centred(np.eye(n), column.sizes),)
+        alike = (np.ones(n),)  # a matrix would be large where there are thousands of categories
     return Term((column.number,), column_tree(column), column.sizes, alike)
 
 
