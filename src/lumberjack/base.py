@@ -242,10 +242,10 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def feature_importances_(self) -> Floats:
         """Share of each column of ``fit``'s table in what the splits explain, shape (n_features,).
 
-        From released leaf values alone: post-processing, at no cost in privacy. Fitted leaves: how much the
-        weights of a column's tree vary over rows, and half of that of each pair it is in. Other leaves: the
-        decrease of Gini impurity, or of squared error, as in scikit-learn. All zero where noise hides
-        everything.
+        From released leaf values alone: post-processing, at no cost in privacy. Fitted leaves: how much
+        the weights of a column's tree vary over rows, and half of that of each pair it is in. Other
+        leaves: the decrease of Gini impurity, or of squared error, as in scikit-learn. All zero where
+        noise hides everything.
 
         Examples
         --------
