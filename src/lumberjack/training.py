@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from lumberjack.descent import fit_forest
 from lumberjack.domain import Domain
@@ -139,7 +140,9 @@ def train(
     """
     rows, domain, target = learn(rows, task, guarantee, bits)
     if guarantee.fits_leaves:
-        forest = fit_forest(rows, domain, target, guarantee, bits, n_threads, advance)
+        # Matrices of fits are small: more threads in linear algebra would only wait for each other.
+        with threadpool_limits(1, user_api="blas"):
+            forest = fit_forest(rows, domain, target, guarantee, bits, n_threads, advance)
         return Trained(domain, target, forest, target.uncalibrated)
     features = Features.of(domain, task.weights)
     forest = _grow_forest(rows, features, target, guarantee, bits, n_threads, advance)
