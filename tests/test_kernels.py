@@ -8,6 +8,7 @@ import pytest
 from processes import run
 
 import lumberjack
+from lumberjack import kernels, kinds, tree
 
 ENCODE = """
     import numpy as np
@@ -87,6 +88,15 @@ def test_machine_code_is_kept_until_what_it_contains_changes(tmp_path):
     assert change("structure.py", old, new) == "[2 7 5 1] 0\n"
     assert change("structure.py", new, old) == "[2 7 0 1] 1\n"  # both are kept, each under its name
     assert change("structure.py", "np.uint32(MISSING), np", "np.uint32(LEFT), np") == "[2 7 0 1] 0\n"
+
+
+def test_names_tell_constants_of_overloads_apart(monkeypatch):
+    """Kernels read codes less ``kinds._SHIFT``, by a function of another file that is overloaded."""
+    monkeypatch.setattr(kernels, "_digest", kernels._digest.__wrapped__)
+    walk = getattr(tree.walk, "py_func", tree.walk)
+    before = kernels._digest(walk)
+    monkeypatch.setattr(kinds, "_SHIFT", kinds._SHIFT + 1)
+    assert kernels._digest(walk) != before
 
 
 def test_a_package_in_a_zip_file_runs(tmp_path):

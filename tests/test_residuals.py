@@ -1,6 +1,9 @@
 """Sums of residuals: naive walks and sums, closed forms of the residuals, and their bounds."""
 
+import importlib.util
 import math
+import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -261,6 +264,40 @@ def test_a_block_keeps_the_leaves_of_the_last_trees_only():
     assert block.leaves(first, 1) is one
     assert block.leaves(second, 1).shape == (50, 1)
     np.testing.assert_array_equal(block.leaves(first, 1), one)
+
+
+@pytest.fixture
+def processes(monkeypatch):
+    """``residuals`` as two other processes import it."""
+    found = []
+    for name in ("one_process", "another_process"):
+        spec = importlib.util.spec_from_file_location(name, residuals.__file__)
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, name, module)
+        spec.loader.exec_module(module)
+        found.append(module)
+    return found
+
+
+def test_a_block_that_another_process_used_does_not_keep_its_leaves(processes):
+    """Leaves of other trees are beyond the sums: they would be added up out of bounds."""
+    one, another = processes
+    block = rows(50)
+    block.leaves(one.Grove(tuple(term.tree for term in TERMS), CATEGORICAL), 1)
+    sent, small = pickle.loads(pickle.dumps(block)), another.Grove((TERMS[1].tree,), CATEGORICAL)
+    np.testing.assert_array_equal(sent.leaves(small, 1), small.leaves(block.codes, 1))
+
+
+def test_threads_with_other_trees_do_not_change_what_a_block_says():
+    class Shared(Block):
+        def __setattr__(self, name, value):
+            super().__setattr__(name, value)
+            if name == "_leaves" and value[0] == first.key:
+                self.leaves(second, 1)
+
+    first, second = grove(), Grove((TERMS[1].tree,), CATEGORICAL)
+    block = Shared(rows(50).codes, rows(50).target)
+    np.testing.assert_array_equal(block.leaves(first, 1), first.leaves(block.codes, 1))
 
 
 def test_distances_are_counted_one_row_at_a_time():

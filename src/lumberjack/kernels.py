@@ -4,7 +4,7 @@ import contextlib
 import hashlib
 from collections.abc import Callable
 from functools import cache
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, TypeVar, cast
 
 import numba
@@ -84,9 +84,11 @@ def _digest(function: Any) -> str:
 
 
 def _describe(value: Any) -> str:
-    """A global as a kernel sees it: another kernel, a module, a type, or a constant."""
+    """A global as a kernel sees it: another kernel, a function, a module, a type, or a constant."""
     if hasattr(value, "py_func"):
         return _digest(value.py_func)
+    if isinstance(value, FunctionType):  # an overload does the same, with the same constants
+        return _digest(value)
     if isinstance(value, np.ndarray):
         return value.tobytes().hex()
     return f"{getattr(value, '__name__', value)!r} {getattr(value, '_fields', None)!r}"

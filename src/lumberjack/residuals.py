@@ -10,8 +10,9 @@ import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from typing import Any, ClassVar, NamedTuple, Protocol
+from uuid import UUID, uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,6 @@ _CELLS = 2**11  # cells on each side of 0: scores from -16 to 16
 _STEPS = SCALE // SUM_BOUND  # weights in one step of a target
 _MOST = 2**22  # of exp(score) in a table of Softmax, for a score of 0
 FARTHEST = 2 * SUM_BOUND  # distances beyond it are as far
-_numbers = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,14 @@ class Grove:
     ----------
     trees : tuple of Tree
     categorical : ndarray of bool, shape (n_features,)
-    key : int
-        Names the trees, so that a block of rows may keep its leaf numbers.
+    key : UUID
+        Names the trees, so that a block of rows may keep its leaf numbers. No two groves share it, also
+        in other processes: leaf numbers of other trees would count a row twice, or write out of bounds.
     """
 
     trees: tuple[Tree, ...]
     categorical: NDArray[np.bool_]
-    key: int = field(default_factory=partial(next, _numbers))
+    key: UUID = field(default_factory=uuid4)
 
     @property
     def starts(self) -> Integers:

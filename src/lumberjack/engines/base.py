@@ -34,16 +34,17 @@ class Block:
 
     def __init__(self, codes: Codes, target: NDArray[np.int32]) -> None:
         self.codes, self.target = codes, target
-        self._leaves: tuple[int, Any] = (-1, None)
+        self._leaves: tuple[Any, Any] = (None, None)
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def leaves(self, grove: Any, n_threads: int) -> Any:
         """Leaf of each row in each tree of a ``residuals.Grove``; those of the last one are kept."""
-        if self._leaves[0] != grove.key:
-            self._leaves = grove.key, grove.leaves(self.codes, n_threads)
-        return self._leaves[1]
+        kept = self._leaves  # read once: another thread may be here with other trees
+        if kept[0] != grove.key:
+            kept = self._leaves = grove.key, grove.leaves(self.codes, n_threads)
+        return kept[1]
 
     def sort(self, tree: Growing) -> Segments:
         """Which rows are in which node."""
