@@ -39,7 +39,7 @@ def test_a_slot_has_chance_enough_for_every_node(sigma, threshold, cut):
 @pytest.mark.parametrize("epsilon", [0.1, 1, 8])
 @pytest.mark.parametrize("height", [10, 100, 1000])
 def test_small_nodes_are_nearly_always_left_asleep(epsilon, height):
-    promise = plan(epsilon, 1e-6, 20, height)
+    promise = plan(epsilon, 1e-6, 20, height, leaf="counts")
     coin = ThresholdCoin(promise.threshold_noise, promise.threshold, cut=promise.cut, largest=10**7)
     thinning = Thinning(coin, height)
     n = thinning.small

@@ -225,7 +225,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return self.released_.calibration
 
     def apply(self, X: Any) -> NDArray[np.int32]:
-        """Leaf of each row in each tree, shape (n_rows, n_estimators).
+        """Leaf of each row in each tree, shape (n_rows, n_trees).
 
         Examples
         --------
@@ -233,8 +233,8 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         >>> from lumberjack.datasets import make_toy
         >>> X, y, domain = make_toy()
         >>> model = LumberjackClassifier(2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
-        >>> model.apply(X).shape
-        (10000, 20)
+        >>> model.apply(X).shape  # what all rows share, two columns, and their pair
+        (10000, 4)
         """
         return released_by(self).apply(X, effective_n_jobs(self.n_jobs))
 

@@ -137,7 +137,7 @@ def plan(
     >>> promise.verify() <= promise.delta
     True
     >>> [event.use for event in promise.events]
-    ['categories', 'classes', 'cuts', 'structure', 'splits', 'leaves', 'calibration']
+    ['categories', 'classes', 'cuts', 'sizes', 'columns', 'pairs']
     >>> round(plan(1.0, 1e-6, splits="random").threshold, 1)
     449.3
     """

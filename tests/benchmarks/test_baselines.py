@@ -307,8 +307,8 @@ def test_top_down_pays_for_every_level():
 def test_the_second_implementation_grows_trees_like_the_library():
     """Leaves that rows reach, over 60 trees each: t test, false alarm 1e-6. Sparse and two-sided."""
     X, y, domain = make_toy(4000)
-    shape = {"n_estimators": 60, "max_depth": 20}
-    model = LumberjackClassifier(8.0, 1e-6, domain=domain, classes=[0, 1, 2], splits="random", **shape)
+    shape = {"n_estimators": 60, "max_depth": 20, "splits": "random", "leaf": "counts"}
+    model = LumberjackClassifier(8.0, 1e-6, domain=domain, classes=[0, 1, 2], **shape)
     ours = [len(np.unique(tree)) for tree in model.fit(X, y).apply(X).T]
     for method in ("sparse", "two-sided"):
         forest = random_trees.HeavyHitterForest(method, 60, 20)

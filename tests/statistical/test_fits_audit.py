@@ -224,13 +224,13 @@ def small_promise():
 
 
 def weights(n_canaries, guarantee, seed):
-    """Released weight of the canary's leaf, in half deviations of its noise."""
+    """Released score of the canary: the weights of its leaf and of the base."""
     codes = np.array([[0]] * n_canaries + [[1]] * 5, dtype=np.uint32)
     target = (codes[:, 0] == 0).astype(np.int32)
     rows, found = LocalRows(codes, target), []
     for run in range(RUNS):
         forest = fit_forest(rows, COLUMN, TARGETS["two classes"], guarantee, Bits(seed * RUNS + run))
-        found.append(forest.values[1][0, 1])
+        found.append(forest.values[0][0, 1] + forest.values[1][0, 1])
     return np.array(found)
 
 

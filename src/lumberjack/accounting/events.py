@@ -59,7 +59,7 @@ class ThresholdQueries:
     Examples
     --------
     >>> from lumberjack import plan
-    >>> plan(1.0, 1e-6).event("structure").count
+    >>> plan(1.0, 1e-6, leaf="counts").event("structure").count
     140
     """
 
@@ -91,7 +91,7 @@ class Choices:
     Examples
     --------
     >>> from lumberjack import plan
-    >>> plan(1.0, 1e-6).event("splits").count
+    >>> plan(1.0, 1e-6, leaf="counts").event("splits").count
     120
     """
 
@@ -123,7 +123,7 @@ class NoisySums:
     Examples
     --------
     >>> from lumberjack import plan
-    >>> plan(1.0, 1e-6).event("leaves").count
+    >>> plan(1.0, 1e-6, leaf="counts").event("leaves").count
     20
     """
 
