@@ -17,8 +17,8 @@ def table(n=4000, seed=0):
 
 
 def forest(X, y, **kw):
-    given = {"epsilon": 4.0, "random_state": 5, "n_estimators": 4, "splits": "random", "leaf": "counts", **kw}
-    return LumberjackClassifier(domain=DOMAIN, classes=[0, 1], **given).fit(X, y)
+    given = {"epsilon": 4.0, "random_state": 5, "n_estimators": 4, "splits": "random", **kw}
+    return LumberjackClassifier(domain=DOMAIN, classes=[0, 1], leaf="counts", **given).fit(X, y)
 
 
 def shapes(model):
