@@ -6,8 +6,7 @@ module until noise is added to them:
 
 1. the rows of each cell of all columns are counted once;
 2. the weights of columns are fitted alone, to find the columns that matter;
-3. pairs of those columns join, as many as the budget and the number of rows can carry, and all weights
-are fitted.
+3. pairs of those columns join, as many as budget and rows can carry, and all weights are fitted.
 
 ``fitting`` turns noisy sums into weights; ``residuals`` makes the sums.
 """
@@ -98,9 +97,9 @@ def fit_forest(
     of d columns, whose noise has d times the variance of the event's. "columns" and "pairs": in each
     step, whose number is fixed, a row changes in each tree one sum, or one vector of sums, by at most
     ``reach`` (``Loss``), and tree v has noise of variance noise^2 / a_v with shares a_v that add up to
-    at most 1 (``fitting.shares``). For numbers, "clips" prices a choice before each stage
-    (``choose_place``). So a step costs at most (reach / noise)^2, whatever the weights and the trees
-    are; both are functions of what was released before.
+    at most 1 (``fitting.shares``). So a step costs at most (reach / noise)^2, whatever the weights and
+    the trees are; both are functions of what was released before. For numbers, "clips" prices a choice
+    before each stage (``choose_place``).
     """
     columns, total = _columns(rows, domain, guarantee, bits)
     terms: list[Term] = [base_term(total), *map(column_term, columns)]

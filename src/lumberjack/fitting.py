@@ -12,9 +12,9 @@ noise, if the other trees are right. Before anything is known, w* is N(0, tau^2 
 
     P b,    P = tau^2 K H (H tau^2 K H + R)^-1,    R = H + variance of the noise,
 
-and a step moves the weights towards it: w += eta (P (Hw - m) - w), m being the momentum of g. tau and K
-maximise what the mean of b says about them, as its distribution N(0, H tau^2 K H + R) is known
-(empirical Bayes). Weights are averaged over the later steps.
+and a step moves the weights towards it: w += eta (P (Hw - m) - w), m being the momentum of g. The mean
+of b over all steps is N(0, H tau^2 K H + R). Its density chooses the most likely K, and weighs tau^2
+together with a prior around typical values (empirical Bayes). Weights are averaged over later steps.
 
 References: global refinement of forests, Ren et al. (CVPR 2015); Newton boosting with differential
 privacy, Maddock et al. (CCS 2022).
