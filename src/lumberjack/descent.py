@@ -5,15 +5,16 @@ each column and each chosen pair of columns, whose leaf weights add up. Private 
 module until noise is added to them:
 
 1. the rows of each cell of all columns are counted once;
-2. the weights of columns are fitted alone, to find the columns that matter;
-3. pairs of those columns join, as many as budget and rows can carry, and all weights are fitted.
+2. the first steps fit the weights of columns alone, to find the columns that matter;
+3. pairs of those columns join, as many as budget and rows can carry, and all weights are fitted on.
 
-``fitting`` turns noisy sums into weights; ``residuals`` makes the sums.
+``fitting`` turns noisy sums into weights; ``residuals`` makes the sums; ``strategy`` says which of them
+are released.
 """
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -24,15 +25,14 @@ from lumberjack.accounting import Choices, NoisySums
 from lumberjack.columns import NINETIETH, choose_place, coarse_places, coarse_value
 from lumberjack.domain import Domain
 from lumberjack.engines.base import Rows
-from lumberjack.fitting import SCALE, Fit, Noise, Prior, as_integers, shares
+from lumberjack.fitting import SCALE, Fit, Prior, as_integers
 from lumberjack.guarantee import Guarantee
 from lumberjack.kinds import Categorical, Known, expand
 from lumberjack.noise import Bits, RoundedGaussian, mix_keys
-from lumberjack.residuals import FARTHEST, Distances, Grove, Residuals
+from lumberjack.residuals import FARTHEST, FINE, Distances, Grove, Loss, Residuals
 from lumberjack.targets import Target
 from lumberjack.terms import (
     Column,
-    Term,
     base_term,
     column_term,
     expected_sizes,
@@ -49,9 +49,11 @@ Integers = NDArray[np.int64]
 _SIZES = np.uint64(0x512E5)  # keys of the noise of cell sizes, and of the steps of each stage
 _CLIPS = np.uint64(0xC11B5)
 _STAGES = {"columns": np.uint64(0x57A6E1), "pairs": np.uint64(0x57A6E2)}
-_PER_PAIR = 75.0  # mu times rows that a pair needs
+_PER_PAIR = 80.0  # mu times rows that a pair needs
 _FEWEST = 10.0  # no table is taken to have fewer rows
-_QUICK = 2.0**18  # largest noise that is drawn from a table (``RoundedGaussian``)
+# Largest noise on the grid of released sums: larger is slower to draw, smaller rounds sums. A grid of
+# vectors rounds residuals of single rows, so it must be finer.
+_MOST_NOISE, _MOST_OF_VECTORS = 2.0**13, 2.0**17
 _ROUNDED = 1 + 2.0**-40  # more than what rounding takes from a variance
 
 
@@ -96,25 +98,30 @@ def fit_forest(
     Three noisy sums of ``guarantee`` price all that is released. "sizes": a row is in one cell of each
     of d columns, whose noise has d times the variance of the event's. "columns" and "pairs": in each
     step, whose number is fixed, a row changes in each tree one sum, or one vector of sums, by at most
-    ``reach`` (``Loss``), and tree v has noise of variance noise^2 / a_v with shares a_v that add up to
-    at most 1 (``fitting.shares``). So a step costs at most (reach / noise)^2, whatever the weights and
-    the trees are; both are functions of what was released before. For numbers, "clips" prices a choice
-    before each stage (``choose_place``).
+    ``reach`` (``Loss``). What is released of them has noise of variance noise^2 / share, with shares
+    that add up to at most 1 for every row (``Strategy``). So a step costs at most (reach / noise)^2,
+    whatever the weights and the trees are; both are functions of what was released before. For numbers,
+    "clips" prices a choice before each stage (``choose_place``).
     """
     columns, total = _columns(rows, domain, guarantee, bits)
-    terms: list[Term] = [base_term(total), *map(column_term, columns)]
-    stage = _Stage(rows, domain, target, guarantee, bits, n_threads, advance)
-    weights = stage.fit(terms, "columns", ())
-    for pair in _choose_pairs(terms, weights, guarantee, total):
-        term = pair_term(*(columns[i] for i in pair))
-        if term is not None:
-            terms.append(term)
-    weights = stage.fit(terms, "pairs", weights)
+    stages = [_event(guarantee, use) for use in _STAGES]
+    # The price of each step: what its noise tells if it released a single sum.
+    of_step = np.array([(e.reach / e.noise) ** 2 for e in stages])
+    precisions = np.repeat(of_step, [e.count for e in stages])
+    # Curvature is that of a loss in its own unit, and depends on neither reach nor clip.
+    loss = target.loss(1, 1)
+    fit = Fit(Prior(loss.curvature, loss.n_outputs), precisions)
+    descent = _Descent(rows, domain, target, guarantee, bits, n_threads, advance)
+    fit.join([base_term(total), *map(column_term, columns)])
+    unit = descent.run(fit, "columns", 1.0)
+    pairs = [pair_term(*(columns[i] for i in pair)) for pair in _choose_pairs(fit, guarantee, total)]
+    fit.join([term for term in pairs if term is not None])
+    unit = descent.run(fit, "pairs", unit)
     values = [
-        np.column_stack([term.sizes, as_integers(w) / SCALE])
-        for term, w in zip(terms, weights, strict=True)
+        np.column_stack([term.sizes, as_integers(w * unit) / SCALE])
+        for term, w in zip(fit.terms, fit.average(), strict=True)
     ]
-    return Forest(tuple(term.tree for term in terms), tuple(values), _categorical(domain))
+    return Forest(tuple(term.tree for term in fit.terms), tuple(values), _categorical(domain))
 
 
 def _event(guarantee: Guarantee, use: str) -> NoisySums:
@@ -124,17 +131,29 @@ def _event(guarantee: Guarantee, use: str) -> NoisySums:
     return event
 
 
-def _quick(event: NoisySums, of_term: Floats) -> NoisySums:
-    """The event on a coarser grid of residuals, where the noise of a term is slow to draw otherwise.
+def _on_grid(event: NoisySums, shares: Floats, loss: Loss) -> NoisySums:
+    """The event with noise and reach on a grid of fitting size.
 
     Formal guarantees
     -----------------
-    Noise and reach are halved together, which is exact in floating point: the price stays the same.
+    Noise and reach are multiplied by the same power of 2, which is exact in floating point: the price
+    stays the same.
     """
-    largest = 1 / math.sqrt(of_term.min())
-    while event.reach % 2 == 0 and event.noise * largest > _QUICK:
-        event = replace(event, noise=event.noise / 2, reach=event.reach // 2)
-    return event
+    most = _MOST_NOISE if loss.n_outputs == 1 else _MOST_OF_VECTORS
+    largest = event.noise / math.sqrt(shares.min())
+    finest = FINE // event.reach
+    factor = 2 ** min(max(math.floor(math.log2(most / largest)), 0), finest.bit_length() - 1)
+    return replace(event, noise=event.noise * factor, reach=event.reach * factor)
+
+
+def _rounded(sums: Integers, loss: Loss) -> Integers:
+    """Sums of residuals in steps of the released grid.
+
+    Formal guarantees
+    -----------------
+    A row that moves a sum by at most ``reach * step`` moves the result by at most ``reach``.
+    """
+    return (sums + loss.step // 2) // loss.step
 
 
 def _categorical(domain: Domain) -> NDArray[np.bool_]:
@@ -163,9 +182,7 @@ def _keys(key: Any, n: int) -> Any:
     return mix_keys(np.repeat(key, n), np.arange(n, dtype=np.uint64))
 
 
-def _choose_pairs(
-    terms: Sequence[Term], weights: Sequence[Floats], guarantee: Guarantee, total: float
-) -> list[tuple[int, int]]:
+def _choose_pairs(fit: Fit, guarantee: Guarantee, total: float) -> list[tuple[int, int]]:
     """All pairs of the columns whose weights vary most over rows, as many as can be fitted."""
     event = _event(guarantee, "pairs")
     mu = math.sqrt(event.count) * event.reach / event.noise
@@ -173,13 +190,13 @@ def _choose_pairs(
     n_columns = math.floor((1 + math.sqrt(1 + 8 * most)) / 2)
     strength = [
         float((term.sizes / term.sizes.sum()) @ (w**2).sum(axis=1))
-        for term, w in zip(terms[1:], weights[1:], strict=True)
+        for term, w in zip(fit.terms[1:], fit.current()[1:], strict=True)
     ]
     strongest = np.argsort(-np.array(strength), kind="stable")[:n_columns]
     return list(itertools.combinations(sorted(strongest.tolist()), 2))
 
 
-class _Stage(NamedTuple):
+class _Descent(NamedTuple):
     """What all steps share."""
 
     rows: Rows
@@ -190,36 +207,41 @@ class _Stage(NamedTuple):
     n_threads: int
     advance: Callable[[], None]
 
-    def fit(self, terms: Sequence[Term], use: str, start: Sequence[Floats]) -> list[Floats]:
-        """Weights of all terms, after the steps of one event."""
-        event = _quick(_event(self.guarantee, use), shares(terms))
-        grove = Grove(tuple(term.tree for term in terms), _categorical(self.domain))
-        loss = self.target.loss(event.reach, self._clip(grove, start, use) if self.target.clips else 0)
-        size, scale = (int(grove.starts[-1]), loss.n_outputs), loss.unit
-        noise = _StepNoise.of(event.noise, shares(terms), grove.starts, loss.n_outputs, _STAGES[use])
-        prior = Prior(loss.curvature, loss.n_outputs)
-        deviation = Noise(event.noise / event.reach, event.count)
-        fit = Fit(terms, prior, deviation, [w / scale for w in start])
-        for step in range(event.count):
-            weights = as_integers(np.concatenate(fit.weights) * scale)
-            (sums,) = self.rows.total(Residuals(grove, weights, loss, self.n_threads))
-            noisy = (sums + noise.draw(step, self.bits).reshape(size)) / event.reach
-            fit.take(np.split(noisy, grove.starts[1:-1]))
-            self.advance()
-        return [w * scale for w in fit.average()]
+    def run(self, fit: Fit, use: str, unit: float) -> float:
+        """Take the steps of one event; ``unit`` is that of the weights so far.
 
-    def _clip(self, grove: Grove, start: Sequence[Floats], use: str) -> int:
-        """A 90 % quantile of the distances of scores from targets.
+        Returns
+        -------
+        float
+            The unit of weights from here on.
+        """
+        grove = Grove(tuple(term.tree for term in fit.terms), _categorical(self.domain))
+        clip = self._clip(grove, as_integers(fit.weights * unit), use)
+        loss: Loss = self.target.loss(1, clip)
+        fit.rescale(unit / loss.unit)
+        fit.begin()
+        event = _on_grid(_event(self.guarantee, use), fit.strategy.shares, loss)
+        loss = self.target.loss(event.reach, clip)
+        noise = _StepNoise.of(event.noise, fit.strategy.shares, loss.n_outputs, _STAGES[use])
+        for step in range(event.count):
+            weights = as_integers(fit.weights * loss.unit)
+            (sums,) = self.rows.total(Residuals(grove, weights, loss, self.n_threads))
+            released = _rounded(fit.strategy.sums @ sums, loss) + noise.draw(step, self.bits)
+            fit.take(released / event.reach)
+            self.advance()
+        return loss.unit
+
+    def _clip(self, grove: Grove, weights: Integers, use: str) -> int:
+        """A 90 % quantile of the distances of scores from targets; 0 for classes.
 
         Formal guarantees
         -----------------
         That of ``choose_place``: a choice of range 1.8, one for each stage.
         """
+        if not self.target.clips:
+            return 0
         (event,) = self.guarantee.events_for("clips")
         assert isinstance(event, Choices)
-        weights = np.zeros((int(grove.starts[-1]), 1), dtype=np.int64)
-        known = np.concatenate([as_integers(w) for w in start]) if start else weights[:0]
-        weights[: len(known)] = known
         (found,) = self.rows.total(Distances(grove, weights, self.n_threads))
         key = mix_keys(np.array([_CLIPS]), _STAGES[use])[0]
         grid = coarse_places(np.array([1.0, FARTHEST])).tolist()
@@ -228,28 +250,26 @@ class _Stage(NamedTuple):
 
 
 class _StepNoise(NamedTuple):
-    """Noise of all sums of a step: few distributions, each for the leaves of several trees."""
+    """Noise of all sums of a step: few distributions, each for many sums."""
 
-    drawn: tuple[tuple[RoundedGaussian, Integers], ...]  # and the places of its sums
-    keys: Any  # of each sum
+    drawn: tuple[tuple[RoundedGaussian, Integers], ...]  # and the places of its draws
+    keys: Any  # of each draw
+    n_outputs: int
 
     @classmethod
-    def of(
-        cls, noise: float, of_term: Floats, starts: Integers, n_outputs: int, key: np.uint64
-    ) -> "_StepNoise":
-        """Noise for sums of shape (n_leaves, n_outputs), in which each term has its share."""
-        n = int(starts[-1]) * n_outputs
-        term = np.repeat(np.arange(len(of_term)), np.diff(starts) * n_outputs)
-        drawn = []
-        for share in sorted(set(of_term.tolist())):
-            places = np.flatnonzero(of_term[term] == share)
-            drawn.append((RoundedGaussian(noise / math.sqrt(share)), places))
-        return cls(tuple(drawn), _keys(np.array([key]), n))
+    def of(cls, noise: float, shares: Floats, n_outputs: int, key: np.uint64) -> "_StepNoise":
+        """Noise for sums of shape (n_sums, n_outputs), each with its share, shape (n_sums,)."""
+        each = np.repeat(shares, n_outputs)
+        drawn = [
+            (RoundedGaussian(noise / math.sqrt(share)), np.flatnonzero(each == share))
+            for share in sorted(set(shares.tolist()))
+        ]
+        return cls(tuple(drawn), _keys(np.array([key]), len(each)), n_outputs)
 
     def draw(self, step: int, bits: Bits) -> Integers:
-        """Noise of one step, shape (n_sums,)."""
+        """Noise of one step, shape (n_sums, n_outputs)."""
         out = np.empty(len(self.keys), dtype=np.int64)
         keys = mix_keys(self.keys, np.uint64(step))
         for gaussian, places in self.drawn:
             out[places] = gaussian.draw(len(places), bits, keys[places])
-        return out
+        return out.reshape(-1, self.n_outputs)

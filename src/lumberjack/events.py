@@ -46,7 +46,7 @@ MEDIAN_RANGE, QUANTILE_RANGE = 1.0, 1.8
 
 FITTED = ("fitted", "fitted-mean")  # leaves whose weights are fitted together
 # Of fitted leaves: what is summed, and how often. A record that claims fewer steps promises nothing.
-FIT_STEPS: dict[SumUse, int] = {"sizes": 1, "columns": 40, "pairs": 60}
+FIT_STEPS: dict[SumUse, int] = {"sizes": 1, "columns": 20, "pairs": 60}
 FIT_USES: tuple[SumUse, ...] = tuple(FIT_STEPS)
 
 Kind = tuple[type, str]  # class of an event, and its use

@@ -65,9 +65,8 @@ _SOME_COLUMNS = (10, 10)  # numbers and categories, where nothing is said about 
 _CUT_SHARE, _CATEGORY_SHARE, _CLASS_SHARE, _SCALE_SHARE = 0.05, 0.05, 0.01, 0.05
 _PLACE_PART = 0.2  # of a target's scale: a quantile near the end is harder to find than the median
 # Of what is left for fitted leaves: cell sizes, the fit of columns, and the fit with pairs.
-_FIT_SHARES = {"sizes": 0.05, "columns": 0.15, "pairs": 0.8}
+_FIT_SHARES = {"sizes": 0.05, "columns": 0.19, "pairs": 0.76}
 _CLIP_SHARE = 0.02
-_FINEST, _MOST_NOISE = 2**10, 2.0**14  # grid of residuals: fine, but its noise must be quick to draw
 _CHOICE_PART = 6 / 13  # choices in a guided structure's budget: 30 % of all; pruning: 35 %
 _COUNT_SHARE = 0.25  # counts' part of a mean's budget: its error comes mostly from the sums
 _LEAST = 1e-50  # smallest epsilon, and smallest share, whose squares floats still hold
@@ -185,7 +184,7 @@ def plan(
             calibrated = calibration_counts(leaf) > 0
             parts += _forest_parts(m, choices, templates, calibrated, structure_share, rest)
         with _within_floats():
-            events = tuple(map(_on_grid, _calibrate(epsilon, delta, tuple(parts), r)))
+            events = _calibrate(epsilon, delta, tuple(parts), r)
     else:
         if r != 1:
             raise ValueError(
@@ -279,15 +278,6 @@ def _fit_parts(leaf: Leaf, rest: float) -> list[Part]:
     for use in FIT_USES:
         parts.append(((NoisySums(FIT_STEPS[use], 1.0, use=use),), rest * _FIT_SHARES[use]))
     return parts
-
-
-def _on_grid(event: Event) -> Event:
-    """Residuals on the finest grid whose noise is quick to draw; the price stays the same."""
-    if not isinstance(event, NoisySums) or event.use not in FIT_USES[1:]:
-        return event
-    finest = math.floor(math.log2(max(_MOST_NOISE / event.noise, 1.0)))
-    reach = min(_FINEST, 2 ** max(finest, 0))
-    return replace(event, noise=event.noise * reach, reach=reach)
 
 
 def _check_columns(columns: tuple[int, int] | None, accounting: Accounting) -> tuple[int, int]:

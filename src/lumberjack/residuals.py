@@ -23,7 +23,7 @@ from lumberjack.guarantee import SUM_BOUND
 from lumberjack.kernels import kernel
 from lumberjack.tree import Forest, Tree
 
-__all__ = ["FARTHEST", "Distance", "Distances", "Grove", "Loss", "Odds", "Residuals", "Softmax"]
+__all__ = ["FARTHEST", "FINE", "Distance", "Distances", "Grove", "Loss", "Odds", "Residuals", "Softmax"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -34,6 +34,7 @@ _CELL = 2**9  # weights in one cell of a table of scores
 _CELLS = 2**11  # cells on each side of 0: scores from -16 to 16
 _STEPS = SCALE // SUM_BOUND  # weights in one step of a target
 _MOST = 2**22  # of exp(score) in a table of Softmax, for a score of 0
+FINE = 2**12  # steps of the grid of residuals
 FARTHEST = 2 * SUM_BOUND  # distances beyond it are as far
 
 
@@ -68,7 +69,20 @@ class Grove:
 
 
 class Loss(Protocol):
-    """What a row's residual is."""
+    """What a row's residual is.
+
+    Residuals are whole numbers of at most ``reach * step``. Sums of them may be divided by ``step`` and
+    rounded: then a row moves them by at most ``reach``, if it moved them by a multiple of ``step`` or
+    less.
+    """
+
+    @property
+    def reach(self) -> int:
+        """How far a row moves a released sum."""
+
+    @property
+    def step(self) -> int:
+        """What sums are divided by before noise is added."""
 
     @property
     def n_outputs(self) -> int:
@@ -91,13 +105,13 @@ class Odds:
     """Two classes: the score is the log odds of the second.
 
     With odds e^z, a row of the first class has the residual min(e^z, 1), one of the second -min(e^-z,
-    1), times ``reach`` and rounded. Its mean is 0 exactly if z is the log odds. Among such residuals
-    in [-1, 1] this is the one whose mean reacts most to z, whatever z is: the residual p - y of
+    1), times ``reach * step`` and rounded. Its mean is 0 exactly if z is the log odds. Among such
+    residuals in [-1, 1] this is the one whose mean reacts most to z, whatever z is: the residual p - y of
     logistic regression, divided by max(p, 1 - p).
 
     Formal guarantees
     -----------------
-    A row changes one sum in each tree, by at most ``reach``.
+    A row changes one sum in each tree, by at most ``reach * step``.
     """
 
     reach: int
@@ -105,9 +119,14 @@ class Odds:
     curvature: ClassVar = 0.3
     unit: ClassVar = 1.0
 
+    @property
+    def step(self) -> int:
+        """See ``Loss``."""
+        return max(FINE // self.reach, 1)
+
     def add_up(self, leaf: Leaves, weights: Integers, target: NDArray[np.int32], out: Integers) -> None:
         """See ``Loss``."""
-        _add_odds(leaf, weights[:, 0], target, _odds_table(self.reach), out)
+        _add_odds(leaf, weights[:, 0], target, _odds_table(self.reach * self.step), out)
 
 
 @dataclass(frozen=True)
@@ -115,7 +134,8 @@ class Softmax:
     """Several classes: scores are log chances up to a constant.
 
     The residuals of a row are chance minus truth for each class, scaled down to a norm of at most 1,
-    times ``reach`` and rounded towards 0.
+    times ``reach`` and rounded towards 0. Dividing sums by a step would change each part of such a
+    vector by up to 1, so the step is 1.
 
     Formal guarantees
     -----------------
@@ -124,6 +144,7 @@ class Softmax:
 
     reach: int
     n_outputs: int
+    step: ClassVar = 1
     curvature: ClassVar = 0.15
     unit: ClassVar = 1.0
 
@@ -134,14 +155,14 @@ class Softmax:
 
 @dataclass(frozen=True)
 class Distance:
-    """A number: the residual is score minus target, clipped to ``clip`` and scaled to at most ``reach``.
+    """A number: the residual is score minus target, clipped to ``clip``, times ``reach * step / clip``.
 
     Targets are whole numbers from -SUM_BOUND to SUM_BOUND, and a score of 1 is SUM_BOUND. So this is
     the gradient of Huber's loss.
 
     Formal guarantees
     -----------------
-    A row changes one sum in each tree, by at most ``reach``.
+    A row changes one sum in each tree, by at most ``reach * step``.
     """
 
     reach: int
@@ -150,13 +171,18 @@ class Distance:
     curvature: ClassVar = 0.9
 
     @property
+    def step(self) -> int:
+        """See ``Loss``."""
+        return max(FINE // self.reach, 1)
+
+    @property
     def unit(self) -> float:
         """The clip."""
         return self.clip / SUM_BOUND
 
     def add_up(self, leaf: Leaves, weights: Integers, target: NDArray[np.int32], out: Integers) -> None:
         """See ``Loss``."""
-        _add_distances(leaf, weights[:, 0], target, self.clip * _STEPS, self.reach, out)
+        _add_distances(leaf, weights[:, 0], target, self.clip * _STEPS, self.reach * self.step, out)
 
 
 @cache

@@ -55,12 +55,15 @@ class Term:
         Possible covariances of the weights before anything is known about them, all centred: a pair
         says nothing that its columns could say. Variances alone: weights are independent, and ``Fit``
         centres them.
+    groups : tuple of ndarray, each of shape (n_leaves,)
+        Ways to put neighbouring leaves together: the group of each leaf. See ``strategy``.
     """
 
     columns: tuple[int, ...]
     tree: Tree
     sizes: Floats
     alike: tuple[Floats, ...]
+    groups: tuple[NDArray[np.int64], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,12 +114,18 @@ def base_term(total: float) -> Term:
 
 def column_term(column: Column) -> Term:
     """The term of one column."""
-    n = len(column.sizes)
+    n, tree = len(column.sizes), column_tree(column)
     if column.is_number:
         alike = tuple(_centred(_near(n - 1, length, 1), column.sizes) for length in _LENGTHS)
-    else:
-        alike = (np.ones(n),)  # a matrix would be large where there are thousands of categories
-    return Term((column.number,), column_tree(column), column.sizes, alike)
+        return Term((column.number,), tree, column.sizes, alike, _neighbours(n - 1))
+    # A matrix would be large where there are thousands of categories.
+    return Term((column.number,), tree, column.sizes, (np.ones(n),))
+
+
+def _neighbours(n: int) -> tuple[NDArray[np.int64], ...]:
+    """n intervals in 2, 4, 8, ... groups; missing values, the last cell, are a group of their own."""
+    sizes = [2**i for i in range(1, max(n - 1, 1).bit_length())]
+    return tuple(np.append(np.arange(n) * size // n, size) for size in sizes)
 
 
 def column_tree(column: Column) -> Tree:
