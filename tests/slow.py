@@ -76,6 +76,7 @@ SLOW = (
     "test_noise.py::test_tails_are_right_down_to_1e_300",
     "test_paths.py::test_arrays_of_any_width_of_labels",
     "test_paths.py::test_tuples_of_any_depth",
+    "test_pictures.py",
     "test_planning.py::test_any_budget_and_any_number_of_columns[columns1-",
     "test_planning.py::test_any_budget_and_any_number_of_columns[columns2-",
     "test_planning.py::test_any_budget_and_any_number_of_columns[columns3-",
