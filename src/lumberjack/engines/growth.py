@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from lumberjack.growing import Limits, Nodes, add_children, find_room, reserve
 from lumberjack.kernels import kernel
 from lumberjack.kinds import Codes, shift_of
+from lumberjack.noise import Words
 from lumberjack.structure import (
     LEFT,
     NO_SPLIT,
@@ -124,6 +125,15 @@ class _Block(NamedTuple):
     here: NDArray[np.uint16]
 
 
+class _Splits(NamedTuple):
+    """What ``structure`` reads of a tree's nodes: kernels pass arrays by value, so each one costs."""
+
+    key: Words
+    up: NDArray[np.int32]
+    feature: NDArray[np.int32]
+    cut: Integers
+
+
 @kernel
 def grow(
     table: Table, features: Features, nodes: Nodes, size: int, waiting: Integers, limits: Limits
@@ -195,6 +205,7 @@ def _lay_out_block(
     here[:] = 0
     block.node[0], block.n_rows[0] = node, n_seen
     block.first[0], block.last[0] = find_room(nodes, node, features)
+    splits = _Splits(nodes.key, nodes.up, nodes.feature, nodes.cut)
     made, g, tests = 1, 0, 0
     while g < made:
         p = block.node[g]
@@ -205,8 +216,8 @@ def _lay_out_block(
             if g > 0:
                 up = block.above[g]
                 room.first[:], room.last[:] = block.first[up], block.last[up]
-                narrow(nodes, nodes.up[p], nodes.side[p], features, room)
-            split = choose_split(nodes, p, features, room)
+                narrow(splits, nodes.up[p], nodes.side[p], features, room)
+            split = choose_split(splits, p, features, room)
         f = split.feature
         nodes.feature[p], nodes.cut[p], nodes.missing_left[p] = f, split.cut, split.missing_left
         if f == NO_SPLIT:
