@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from lumberjack.growing import Limits, Nodes, add_children, find_room, reserve
 from lumberjack.kernels import kernel
 from lumberjack.kinds import Codes, shift_of
-from lumberjack.noise import Words
 from lumberjack.structure import (
     LEFT,
     NO_SPLIT,
@@ -128,7 +127,7 @@ class _Block(NamedTuple):
 class _Splits(NamedTuple):
     """What ``structure`` reads of a tree's nodes: kernels pass arrays by value, so each one costs."""
 
-    key: Words
+    key: NDArray[np.uint64]
     up: NDArray[np.int32]
     feature: NDArray[np.int32]
     cut: Integers
