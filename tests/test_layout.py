@@ -29,7 +29,7 @@ ORDER = """
     io legend report
     base forest
     heavy_hitters
-    datasets scores export_onnx export plots page
+    datasets scores export_onnx export pictures plots page
     tables reading template wizard console
     cli_domain cli_train cli_tables cli
 """

@@ -61,53 +61,6 @@ def test_each_plot_draws_on_the_axes_it_is_given_and_returns_them(toy, draw):
     assert draw(toy[0], None).figure is not first.figure
 
 
-def test_points_that_do_not_fit_are_not_quoted(toy, mixed):
-    """Matplotlib and NumPy would say labels and numbers of rows."""
-    for (model, X, _), features in ((toy, ("x", "y")), (mixed, ("a", "b"))):
-        for wrong in ([0.0] * 8417, ["HIV-8417"] * 8417, [[8417], [1, 2]]):
-            with pytest.raises(ValueError, match=r"^(X and )?y ") as caught:
-                plots.plot_regions(model, features, resolution=5, points=(X, wrong))
-            assert not any(secret in str(caught.value) for secret in ("HIV", "8417", "5000"))
-
-
-def test_regions_are_where_the_model_says(toy):
-    model, X, y = toy
-    ax = plots.plot_regions(model, ("x", "y"), resolution=60, points=(X, y))
-    colours = ax.images[0].get_array()
-    said = model.predict([[x, u] for u in np.linspace(0, 4, 60) for x in np.linspace(0, 5, 60)])
-    # Every class has a hue of its own: blue, orange, green are largest in different channels or sums.
-    blue, orange, green = (np.asarray(colours).reshape(-1, 3)[said == c] for c in range(3))
-    assert (blue[:, 2] >= blue.max(axis=1)).all()
-    assert (orange[:, 0] >= orange.max(axis=1)).all()
-    assert (green[:, 1] >= green.max(axis=1)).all()
-    assert len(ax.collections) == 3
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["0", "1", "2"]
-
-
-def test_other_features_are_held_fixed_whatever_the_order_of_columns(mixed):
-    model, frame, y = mixed
-    at = [0.2, 0.9]
-    for c in ("u", "v"):
-        ax = plots.plot_regions(model, ("a", "b"), fixed={"c": c}, resolution=11, points=(frame, y))
-        shown = np.asarray(ax.images[0].get_array())
-        rows = pd.DataFrame({"a": at, "b": [0.0, 0.0], "c": [c, c]})
-        np.testing.assert_allclose(shown[5, [2, 9]], model.predict(rows))
-
-
-@pytest.mark.parametrize(
-    ("features", "fixed", "message"),
-    [
-        (("a", "c"), None, "got 'c'"),
-        (("a", "z"), None, "got 'z'"),
-        (("a", "b"), {"a": 1}, "got a"),
-        (("a", "b"), {"q": 1}, "got q"),
-    ],
-)
-def test_wrong_columns_are_named(mixed, features, fixed, message):
-    with pytest.raises(ValueError, match=message):
-        plots.plot_regions(mixed[0], features, fixed=fixed)
-
-
 def test_curves_of_fitted_leaves_are_those_of_plan():
     ax = plots.plot_privacy_utility([0.5, 2.0], 1e-5, n_estimators=10, rows=777)
     table, category, label, yours = (line.get_ydata() for line in ax.lines)
@@ -274,18 +227,6 @@ def test_a_budget_of_many_parts(mixed):
     assert len(widths) == 6 + 3
     assert sum(widths[:6]) == pytest.approx(1)
     assert widths[-1] == pytest.approx(0.5, abs=0.01)
-
-
-def test_a_tree_shows_every_node_once_and_no_branches_cross(toy):
-    model, _, _ = toy
-    ax = plots.plot_tree(model, 1, max_depth=50)
-    tree = model.forest_.trees[1]
-    assert len(ax.texts) == len(tree.feature)
-    assert len(ax.lines) == len(tree.feature) - 1
-    assert len({text.get_position() for text in ax.texts}) == len(tree.feature)
-    for line in ax.lines:
-        (_, up), (_, down) = line.get_xydata()
-        assert down == up - 1
 
 
 def test_without_matplotlib_the_error_says_what_to_install(toy, monkeypatch):

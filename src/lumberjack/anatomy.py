@@ -144,10 +144,10 @@ def importances(forest: Forest, kind: Values, noise: tuple[float, float] = (0.0,
 
 
 def independent_rows(forest: Forest) -> NDArray[np.uint32]:
-    """Codes of rows whose columns are independent, and hold what the leaves of fitted columns say.
+    """Codes of made-up rows with independent columns, whose cells are as large as was released.
 
-    Each column has the right number of rows in each cell, in an order of its own, which is always the
-    same; so averages over these rows are functions of what was released.
+    The rows of each column are in a fixed pseudo-random order of its own, so averages over these rows
+    are functions of what was released.
     """
     codes = np.zeros((_ROWS, len(forest.categorical)), dtype=np.uint32)
     for tree, values in zip(forest.trees, forest.values, strict=True):

@@ -193,7 +193,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def _score(
         self, metric: Callable[..., float], X: Any, truth: NDArray[Any], sample_weight: Any
     ) -> float:
-        """Compare predictions with the truth, exactly; errors do not say what scikit-learn's would."""
+        """Compare predictions with the truth, exactly; errors reveal less than scikit-learn's."""
         predicted = self.predict(X)
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         check_lengths(len(predicted), y=truth, **weights)

@@ -44,7 +44,7 @@ class Check:
         self._found: dict[str, NDArray[np.int64]] = {}  # rows, values outside, missing values
 
     def add(self, name: str, kind: Kind, values: Column, place: NDArray[np.int64] | None = None) -> None:
-        """Count a column, or a part of it; with ``place``, its distinct values and where they are."""
+        """Count values of a column: each row's, or distinct ones and each row's ``place`` among them."""
         flags = [np.ones(len(values), dtype=np.bool_), *_look(name, kind, values)]
         sums = [np.count_nonzero(f if place is None else f[place]) for f in flags]
         self._found[name] = self._found.get(name, 0) + np.array(sums)

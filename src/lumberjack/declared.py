@@ -136,7 +136,7 @@ def _read_columns(found: Mapping[str, Any], names: Sequence[str] | None = None) 
 
 
 def _like(label: str, column: Mapping[str, Any], shared: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A column, or the shared one that it is like."""
+    """The entry of a column, or the shared entry that it names."""
     if "like" not in column:
         return column
     if column["like"] not in shared:

@@ -316,7 +316,7 @@ class Domain:
 
     @classmethod
     def from_json(cls, path: str | Path, names: Sequence[str] | None = None) -> "Domain":
-        """Read what ``to_json`` wrote, or a person.
+        """Read a domain file, written by ``to_json`` or by hand.
 
         ``names`` are the columns of the table, for a file with patterns of names.
 

@@ -94,7 +94,7 @@ def kinds_of(leaf: str, guided: bool, learned: Sequence[Kind] = ()) -> tuple[Kin
 
 
 def with_uses(events: Sequence[Event], leaf: str) -> tuple[Event, ...]:
-    """Uses by position, for a record from before events had them; a list of another kind stays."""
+    """Events of an old record with their uses, which follow from the order; other lists are kept."""
     for guided in (True, False):
         kinds = kinds_of(leaf, guided)
         if [cls for cls, _ in kinds] == [type(event) for event in events]:

@@ -1,4 +1,4 @@
-"""A fitted model in other people's formats: ONNX, dictionaries for SHAP, text and Graphviz.
+"""A fitted model in the formats of other programs: ONNX, dictionaries for SHAP, text and Graphviz.
 
 In: a fitted estimator. Out: the same forest for another program. Everything here is a function of what
 was released, so an export is as private as the model. ONNX is built in ``export_onnx``.

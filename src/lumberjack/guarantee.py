@@ -90,10 +90,10 @@ SEARCH_ASSUMPTIONS = (HEIGHT_PUBLIC, SEARCH_SUCCEEDED)
 SUM_BOUND = 2**12  # regression targets lie on a grid from -SUM_BOUND to SUM_BOUND
 _ROWS_PER_THRESHOLD = 20  # with fewer rows per threshold, trees stay stumps
 _ROWS_TIMES_MU = 1000  # with fewer rows, fitted leaves know little beyond the shares of the classes
-_WEAK_EPSILON, _WEAK_DELTA = 20.0, 0.01  # beyond these, a promise is one in form only
+_WEAK_EPSILON, _WEAK_DELTA = 20.0, 0.01  # beyond these, a promise protects next to nobody
 _NO_QUERIES = ThresholdQueries(0, math.inf, None, math.inf, cut=-1)
 _LEARNED_USES = ("categories", "classes", "cuts", "scale")
-LEARNED = ("numbers_learned", "categories_learned", "cut_levels")  # records of before lack them
+LEARNED = ("numbers_learned", "categories_learned", "cut_levels")  # missing in older records
 
 
 class PrivacyLeakWarning(UserWarning):
@@ -561,7 +561,7 @@ class Guarantee:
             raise ValueError("not a guarantee: invalid JSON") from None
         fields = {field.name: field for field in dataclasses.fields(cls)}
         names = [pair[0] for pair in pairs] if isinstance(pairs, tuple) else []
-        old = not {*LEARNED} & {*names}  # from before columns were learned, and events had a use
+        old = not {*LEARNED} & {*names}  # written before columns were learned and events had a use
         if old:
             fields = {name: field for name, field in fields.items() if name not in LEARNED}
         if sorted(names) != sorted(fields):

@@ -257,7 +257,7 @@ def _kind_of_id(person: Any) -> str:
 
 
 def content(codes: NDArray[Any], labels: Sequence[Any]) -> NDArray[np.uint64]:
-    """Numbers that follow from the values of rows alone; codes of labels depend on the other rows."""
+    """Numbers that depend on each row's own value; codes of labels depend on the other rows, too."""
     codes = codes.astype(np.int64)  # those of a target have 32 bits and a sign
     if not labels:
         return codes.view(np.uint64)

@@ -357,7 +357,7 @@ def expand(codes: Codes) -> Places:
 
 
 def shift_of(codes: Any) -> Any:
-    """What compact codes are larger by; kernels know it when they are compiled."""
+    """The offset of compact codes: a constant when kernels are compiled."""
     return np.uint32(0 if codes.itemsize == 4 else _SHIFT)
 
 

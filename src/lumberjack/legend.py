@@ -275,7 +275,7 @@ def shares(guarantee: Guarantee) -> dict[str, float]:
 
 
 def spread(cuts: Sequence[float]) -> NDArray[np.float64]:
-    """Where to draw cuts, from 0 to 1: evenly in the middle, ever closer far from it.
+    """Where to draw cuts, from 0 to 1: to scale in the middle, compressed far from it.
 
     The scale is asinh((cut - median) / unit), where the unit is half the distance of the quartiles:
     about linear between them, logarithmic outside. Cuts beyond _FAR are drawn at the end.

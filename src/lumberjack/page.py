@@ -64,9 +64,9 @@ summary { cursor: pointer; padding: 0.3rem 0; }
 """
 
 _COLOURS = tuple(f"var(--{name})" for name in ("one", "two", "three", "four", "five", "six", "seven"))
-_WIDTH = 360  # of pictures, in units that are about a pixel on a phone
+_WIDTH = 360  # of pictures, in units of about a pixel on a phone
 _LETTER = 6.8  # about the width of one in a picture
-_RANKED, _OPEN = 20, 50  # importances, and columns, that are shown without asking
+_RANKED, _OPEN = 20, 50  # importances, and columns, that are shown unfolded
 
 
 def render(report: Description) -> str:
@@ -301,7 +301,7 @@ def _strip(entry: Entry, number: str) -> str:
 
 
 def _folded(title: str, html: str, parts: Sequence[object]) -> str:
-    """HTML that shows when it is asked for, if there are any parts in it."""
+    """HTML that opens on a click; nothing if it has no parts."""
     return f"<details><summary>{escape(title)}</summary>{html}</details>" if parts else ""
 
 

@@ -135,7 +135,7 @@ def read_paths(paths: Any, height: int | None, sep: str | None) -> PrefixTree:
 
 
 def _as_rectangle(paths: list[Any]) -> NDArray[Any] | None:
-    """Tuples of integers, all of one length, are an array: much faster than one by one."""
+    """Tuples of integers of one length as an array, which is read much faster."""
     if not all(isinstance(p, tuple | list) for p in paths) or len({len(p) for p in paths}) != 1:
         return None
     if not all(type(label) is int for label in paths[0]):

@@ -86,7 +86,7 @@ class Released:
 
     @property
     def without_categories(self) -> list[str]:
-        """Columns of categories, none of which was frequent enough to be learned."""
+        """Categorical columns of which no category was frequent enough to be learned."""
         columns = zip(self.domain, self.domain.known, strict=True)
         return [n for n, k in columns if isinstance(k, Categorical) and k.learned and not k.categories]
 

@@ -214,7 +214,7 @@ class Description:
 
     @property
     def what_matters(self) -> str:
-        """What the importance of a column is a share of."""
+        """What importances are shares of."""
         if self.fit:
             return "how much the weights of its leaves vary over rows"
         return "what the splits explain (decrease of impurity)"

@@ -57,7 +57,7 @@ class Spent:
     def plan(
         cls, epsilon: float, delta: float, rows_per_person: int = 1, unit: Unit | None = None
     ) -> "Spent":
-        """The least noise that the budget allows; the unit is said, or follows from the rows."""
+        """The least noise that the budget allows; the unit is given, or follows from the rows."""
         epsilon, delta = check_epsilon(epsilon), check_delta(delta)
         r = check_count("rows_per_person", rows_per_person)
         return cls(

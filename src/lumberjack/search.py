@@ -116,7 +116,7 @@ def mark_tree(
     answers: NDArray[np.bool_],
     height: int,
 ) -> Marks:
-    """``mark_heavy_hitters`` for one tree, with all coins tossed beforehand, even those never asked for.
+    """``mark_heavy_hitters`` for one tree, with all coins tossed beforehand, used or not.
 
     Parameters
     ----------

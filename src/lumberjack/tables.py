@@ -336,7 +336,7 @@ class Table:
 
 
 def _lines(file: TextIO) -> Iterator[str]:
-    """Lines, none of them endless; after one that is too long, and is cut, there are no more."""
+    """Lines of bounded length: one that is too long is cut, and is the last."""
     for line in iter(lambda: file.readline(_LONGEST + 1), ""):
         yield line
         if len(line) > _LONGEST:

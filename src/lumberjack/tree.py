@@ -1,6 +1,6 @@
 """The released forest: flat arrays that hold nothing but public splits and noisy leaf values.
 
-In: encoded rows. Out: the leaf of each row in each tree. All trees share one set of arrays.
+In: encoded rows. Out: the leaf of each row in each tree. Each tree has arrays of its own.
 """
 
 from collections.abc import Callable, Sequence

@@ -80,10 +80,10 @@ class Count(Protocol):
 
 
 class Change(Protocol):
-    """Reads a block of rows in another way: frozen and picklable, too."""
+    """Recodes a block of rows, and may drop some: frozen and picklable, too."""
 
     def __call__(self, block: Block) -> Block:
-        """Each row alone decides how it is read, and whether it is kept."""
+        """How a row is recoded, and whether it is kept, depends on that row alone."""
 
 
 class Rows(Protocol):
@@ -99,7 +99,7 @@ class Rows(Protocol):
         """Some rows, for speed only: at most ``most``, or all rows if they are in one block."""
 
     def recode(self, change: "Change") -> "Rows":
-        """The same rows in other words, or some of them."""
+        """The same rows in new codes, or some of them."""
 
     def forget(self, tree: Growing) -> None:
         """Drop whatever was kept about a finished tree."""
