@@ -57,7 +57,6 @@ SLOW = (
     "test_forest.py::test_guided_splits_for_numbers_and_many_classes",
     "test_forest.py::test_inference_is_a_caveat_for_each_thing_inferred",
     "test_forest.py::test_leaf_values_are_counts_plus_the_promised_noise",
-    "test_forest.py::test_many_classes_cost_no_search_each",
     "test_forest.py::test_models_do_not_share_what_they_learned",
     "test_forest.py::test_neighbours_with_the_same_noise_differ_in_released_values_only",
     "test_forest.py::test_one_row_cannot_change_how_the_others_are_read",
@@ -65,7 +64,6 @@ SLOW = (
     "test_forest.py::test_persons_are_told_apart_one_by_one",
     "test_forest.py::test_released_arrays_own_their_memory",
     "test_forest.py::test_rows_per_person_are_enforced_at_random",
-    "test_forest.py::test_the_calibration_histogram_has_half_the_noise_of_a_leaf",
     "test_forest.py::test_toy_data",
     "test_forest.py::test_with_ids_the_unit_is_the_person",
     "test_guarantee.py::test_numbers_that_promise_next_to_nothing_are_said",
@@ -85,5 +83,4 @@ SLOW = (
     "test_search.py::test_no_path_is_asked_more_often_than_promised_whatever_the_answers",
     "test_thinning.py::test_small_nodes_are_nearly_always_left_asleep",
     "test_thinning.py::test_the_number_of_candidates_is_binomial",
-    "test_voting.py::test_one_bin_does_not_make_a_forest_of_stumps_sure",
 )

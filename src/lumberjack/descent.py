@@ -194,7 +194,8 @@ class _Stage(NamedTuple):
         """Weights of all terms, after the steps of one event."""
         event = _quick(_event(self.guarantee, use), shares(terms))
         grove = Grove(tuple(term.tree for term in terms), _categorical(self.domain))
-        loss = self.target.loss(event.reach, self._clip(grove, start, use) if self.target.clips else 0)
+        clip = self._clip(grove, start, use) if self.guarantee.event("clips") else 0
+        loss = self.target.loss(event.reach, clip)
         size, scale = (int(grove.starts[-1]), loss.n_outputs), loss.unit
         noise = _StepNoise.of(event.noise, shares(terms), grove.starts, loss.n_outputs, _STAGES[use])
         prior = Prior(loss.curvature, loss.n_outputs)
