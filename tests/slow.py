@@ -57,7 +57,6 @@ SLOW = (
     "test_forest.py::test_guided_splits_for_numbers_and_many_classes",
     "test_forest.py::test_inference_is_a_caveat_for_each_thing_inferred",
     "test_forest.py::test_leaf_values_are_counts_plus_the_promised_noise",
-    "test_forest.py::test_models_do_not_share_what_they_learned",
     "test_forest.py::test_neighbours_with_the_same_noise_differ_in_released_values_only",
     "test_forest.py::test_one_row_cannot_change_how_the_others_are_read",
     "test_forest.py::test_one_seed_gives_one_forest",

@@ -219,6 +219,8 @@ def test_the_mark_of_an_inferred_domain_reaches_the_file(table, tmp_path):
 def golden(version):
     """What models of a version predicted, and for which rows."""
     expected = json.loads((GOLDEN / f"expected-v{version}.json").read_text("utf-8"))
+    if "rows" not in expected:
+        return expected, None
     rows = pd.DataFrame(expected["rows"])
     rows["since"] = pd.to_datetime(rows["since"])
     rows["city"] = rows["city"].astype(object).where(rows["city"].notna(), None)
@@ -264,6 +266,24 @@ def test_files_of_all_versions_load_for_ever(kind, version):
     else:
         np.testing.assert_allclose(model.predict(rows), expected[kind]["predict"], rtol=1e-12)
         assert model.y_bounds == ((0, 100) if version < 4 else None)
+
+
+@pytest.mark.parametrize("kind", ["classifier", "binary", "regressor", "counts", "majority", "means"])
+def test_files_of_version_6_load_for_ever(kind, tmp_path):
+    """Leaves of all kinds; for the rows of version 5."""
+    (expected, _), (_, rows) = golden(6), golden(5)
+    path = GOLDEN / f"{kind}-v6.lumberjack"
+    model = load(path)
+    assert model.apply(rows).tolist() == expected[kind]["apply"]
+    assert model.guarantee_.verify() <= model.guarantee_.delta == 1e-5
+    if "predict" in expected[kind]:
+        np.testing.assert_allclose(model.predict(rows), expected[kind]["predict"], rtol=1e-12)
+    else:
+        chances = expected[kind]["predict_proba"]
+        np.testing.assert_allclose(model.predict_proba(rows), chances, rtol=1e-12)
+        assert model.classes_.tolist() == expected[kind]["classes"]
+    model.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == path.read_bytes()
 
 
 def test_every_field_of_a_tree_is_stored():

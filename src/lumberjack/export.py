@@ -44,14 +44,16 @@ def to_shap(model: Fitted, values: Literal["votes", "counts"] = "votes") -> dict
     values : {"votes", "counts"}
         What a leaf is worth: what it adds to the sum that predictions are made from, or (pruned trees
         only) what it released: noisy class counts, one vote, or a noisy count and sum of targets.
+        Votes of counted leaves from files up to version 5 are refused.
 
     Returns
     -------
     dict
         Its explanations add up to the sum over trees of those values. For fitted leaves that is the
         score: the log odds of the second of two classes (one output), the log chance of each of several
-        classes up to a constant, or a number in the target's units before it is clipped. For pruned
-        trees with "counts" it is the pooled noisy counts. Columns are those of ``shap_inputs``. How many
+        classes up to a constant. For counted leaves it is the probability of each class, before class
+        weights; for numbers, the number in the target's units before it is clipped. With "counts" it is
+        the pooled noisy counts. Columns are those of ``shap_inputs``. How many
         rows go which way is taken from released sizes of leaves (at least one row for each leaf of a
         pruned tree; where leaves release labels only, one).
 
