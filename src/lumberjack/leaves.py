@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lumberjack.anatomy import Values
 from lumberjack.growing import Growing
-from lumberjack.guarantee import SUM_BOUND, Guarantee
+from lumberjack.guarantee import SUM_BOUND, Guarantee, Leaf
 from lumberjack.kernels import kernel
 from lumberjack.noise import (
     Bits,
@@ -40,6 +40,7 @@ __all__ = [
     "Sums",
     "Votes",
     "Weights",
+    "leaves_of_classes",
     "noisy_counts",
     "noisy_labels",
     "noisy_sums",
@@ -233,6 +234,16 @@ class Weights:
 
 Pruned = Counts | Labels | Sums  # added up over rows, tree by tree
 Leaves = Pruned | Weights
+
+
+def leaves_of_classes(leaf: Leaf, n_classes: int) -> Pruned:
+    """What the leaves of pruned trees hold, where classes are predicted."""
+    known: dict[Leaf, Pruned] = {
+        "counts": Counts(n_classes),
+        "majority": Labels(n_classes),
+        "exponential": Labels(n_classes, is_chosen=True),
+    }
+    return known[leaf]
 
 
 def shares(counts: Floats) -> Floats:

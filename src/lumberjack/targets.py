@@ -17,7 +17,7 @@ from lumberjack.guarantee import SUM_BOUND, Leaf, warn
 from lumberjack.guided import Gini, Variance
 from lumberjack.inputs import check_classes, encode_labels
 from lumberjack.kinds import Category, places_of
-from lumberjack.leaves import Counts, Labels, Leaves, Sums, Weights
+from lumberjack.leaves import Leaves, Sums, Weights, leaves_of_classes
 from lumberjack.residuals import Distance, Odds, Softmax
 
 __all__ = ["Classes", "Learnable", "Numbers", "OpenClasses", "OpenNumbers", "Target"]
@@ -55,8 +55,7 @@ class Classes:
         """What leaves hold, and how it is released."""
         if self.leaf == "fitted":
             return Weights(self.loss(1).n_outputs)
-        n_classes, is_chosen = len(self.labels), self.leaf == "exponential"
-        return Counts(n_classes) if self.leaf == "counts" else Labels(n_classes, is_chosen)
+        return leaves_of_classes(self.leaf, len(self.labels))
 
     @property
     def score(self) -> Gini:
