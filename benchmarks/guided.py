@@ -4,13 +4,13 @@
 
 Every setting runs the library itself, priced as the library prices it, with one of its constants
 replaced. Shown: AUC (one class against the others), the mean over tables and splits for
-each epsilon, and each table at epsilon = 1. Forests are not calibrated here: benchmarks.voting has that.
+each epsilon, and each table at epsilon = 1.
 The result is in docs/guided.md.
 """
 
 import argparse
 import math
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from unittest import mock
 
 import numpy as np
@@ -21,12 +21,10 @@ from sklearn.model_selection import train_test_split
 
 import lumberjack.guided
 import lumberjack.planning
-import lumberjack.targets
 import lumberjack.training
 from lumberjack import Domain, LumberjackClassifier
 from lumberjack.datasets import fetch_acs, fetch_adult
 from lumberjack.guided import Guide
-from lumberjack.voting import BINS, UNBENT, unchanged
 
 EPSILONS = (0.1, 1.0, 8.0)
 
@@ -96,21 +94,6 @@ def constant(module, name, value):
     return mock.patch.object(module, name, value)
 
 
-@contextmanager
-def without_calibration():
-    """Curves are not used, though paid for: so that only splits differ. The AUC of two classes stays."""
-
-    def straight(histogram, _):
-        n_curves = len(histogram) // BINS
-        return unchanged(2 if n_curves == 1 else n_curves)
-
-    with (
-        constant(lumberjack.targets, "calibrate_odds", straight),
-        constant(lumberjack.targets, "calibrate_means", lambda *_: UNBENT),
-    ):
-        yield
-
-
 def share(choice, pruning):
     """Of mu^2, for choices and for pruning; the rest is for leaves."""
     return constant(lumberjack.planning, "_CHOICE_PART", choice / (choice + pruning)), {
@@ -178,7 +161,7 @@ def main():
     print("|---|" + "---|" * (len(EPSILONS) + 1 + len(tables)), flush=True)
     for name in arguments.settings:
         change, parameters = settings()[name]
-        with change, without_calibration():
+        with change:
             found = np.array(
                 [
                     [

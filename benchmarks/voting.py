@@ -1,9 +1,9 @@
-"""How should trees vote? Accuracy and AUC (R2) of the same fitted forests, read in several ways.
+"""How should trees vote? Accuracy and AUC of the same pruned forests, read in several ways.
 
     LUMBERJACK_DATA=... python -m benchmarks.voting
 
-Guided forests of 20 trees, delta = 1e-6, three splits, at most 80,000 training rows. Every way but the
-last is a function of the leaves alone. The result is in docs/voting.md.
+Guided forests of 20 trees, delta = 1e-6, three splits, at most 80,000 training rows. Every way is a
+function of the leaves alone. The result is in docs/voting.md.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.accuracy import DATA, EPSILONS
 from lumberjack import LumberjackClassifier
-from lumberjack.voting import log_shares
+from lumberjack.old_votes import log_shares
 
 TRAIN = 80_000
 
@@ -31,30 +31,23 @@ def raw(power):
     return vote
 
 
-def smoothed(geometric):
-    """Shares drawn towards those of the nodes above, averaged over trees in one of two ways."""
-
-    def vote(model, leaves):
-        noise = model.guarantee_.leaf_noise
-        total = 0.0
-        for tree, counts in enumerate(model.forest_.values):
-            said = log_shares(model.forest_.trees[tree], counts, noise)[leaves[:, tree]]
-            total = total + (said if geometric else np.exp(said) - 0.02)
-        return np.exp(total / len(model.forest_.trees)) if geometric else total
-
-    return vote
+def geometric(model, leaves):
+    """Shares drawn towards those of the nodes above, and their geometric mean: files up to version 5."""
+    noise, total = model.guarantee_.leaf_noise, 0.0
+    for number, (tree, counts) in enumerate(zip(model.forest_.trees, model.forest_.values, strict=True)):
+        total = total + log_shares(tree, counts, noise)[leaves[:, number]]
+    return np.exp(total / len(model.forest_.trees))
 
 
 WAYS = {
     "pooled counts": raw(1.0),
     "shares by size^1/4": raw(0.25),
-    "smoothed, mean": smoothed(geometric=False),
-    "smoothed, geometric mean": smoothed(geometric=True),
+    "smoothed, geometric mean": geometric,
 }
 
 
 def main():
-    names = [*WAYS, "and calibrated"]
+    names = ["mean of shares", *WAYS]
     mean = {name: [] for name in names}
     print("| data | ε | " + " | ".join(names) + " |")
     print("|---|---|" + "---|" * len(names))
@@ -80,7 +73,7 @@ def main():
                 ).fit(a, ya)
                 leaves = model.apply(b)
                 said = {name: way(model, leaves) for name, way in WAYS.items()}
-                said["and calibrated"] = model.predict_proba(b)
+                said["mean of shares"] = model.predict_proba(b)
                 for name, votes in said.items():
                     share = votes[:, 1] / np.maximum(votes.sum(axis=1), 1e-300)
                     found[name].append((np.mean((share > 0.5) == yb), roc_auc_score(yb, share)))

@@ -374,5 +374,5 @@ def test_estimators_fit_their_leaves_by_default():
     assert numbers.score(X, y) > 0.9
     for model in (classes, numbers):
         assert model.guarantee_.verify() <= 1e-6
-        assert model.released_.target.holds == "weights"
+        assert model.released_.target.leaves.holds == "weights"
         assert model.forest_.trees[0].n_leaves == 1

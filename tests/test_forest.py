@@ -16,7 +16,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from promises import changed
-from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -27,11 +26,8 @@ from lumberjack import (
     LumberjackRegressor,
     PrivacyLeakWarning,
     plan,
-    targets,
-    voting,
 )
 from lumberjack.datasets import make_toy
-from lumberjack.engines.local import LocalRows
 from lumberjack.guarantee import (
     BOUNDS_INFERRED,
     CLASSES_INFERRED,
@@ -42,12 +38,9 @@ from lumberjack.guarantee import (
 )
 from lumberjack.inputs import read_people
 from lumberjack.kinds import Categorical, Cuts
-from lumberjack.learning import Task
 from lumberjack.noise import Bits
 from lumberjack.report import describe
-from lumberjack.targets import Classes, Numbers
-from lumberjack.training import train
-from lumberjack.voting import bin_means, bin_odds
+from lumberjack.targets import Numbers
 
 DOMAIN = Domain({"age": (0, 100), "city": ["Bonn", "Kiel", "Trier"], "member": [False, True]})
 ignore_leaks = pytest.mark.filterwarnings("ignore::lumberjack.PrivacyLeakWarning")
@@ -653,20 +646,6 @@ def test_weights_of_classes_that_were_not_seen_are_named(table):
     assert all(w.filename == __file__ for w in caught)
 
 
-def test_many_classes_cost_no_search_each(monkeypatch):
-    """Of 10,000 classes with 60 rows nearly all have nothing but noise: they get no curve."""
-    searches = []
-    found = voting.minimize
-    monkeypatch.setattr(voting, "minimize", lambda *a, **k: searches.append(1) or found(*a, **k))
-    model = LumberjackClassifier(
-        domain={"a": (0, 1)}, classes=range(10_000), leaf="counts", n_estimators=1
-    )
-    with pytest.warns(UserWarning, match="learned nothing"):
-        model.fit([[0.5]] * 60, [*range(60)])
-    # A cell pair passes 3 sqrt(2) sigma by chance 1.3e-3 x 16 bins: 216 expected, 400 is 12 sigma away.
-    assert len(searches) < 400
-
-
 def test_a_fit_that_fails_changes_nothing(table):
     frame, y = table(500)
     model = classifier().fit(frame, y)
@@ -729,8 +708,7 @@ def test_neighbours_with_the_same_noise_differ_in_released_values_only(table, ki
     assert vars(one).keys() == vars(two).keys()
     fitted = {name for name in vars(one) if name.endswith("_")}
     assert fitted == {"released_", "n_features_in_", "feature_names_in_"}
-    calibrated = splits == "guided" and kind == "counts"
-    noisy = {"forest", "calibration"} if calibrated else {"forest"}
+    noisy = {"forest"}
     noisy |= {"domain"} if splits == "guided" else set()  # cuts are chosen with noise
     noisy |= {"target"} if kind == "fitted-mean" else set()  # and so are place and scale
     for first, second in ((one, two), (one.released_, two.released_)):
@@ -892,24 +870,16 @@ def test_guided_splits_for_numbers_and_many_classes():
     y = (X[:, 0] * 5).astype(int)
     many = LumberjackClassifier(2.0, domain=domain, classes=range(5), leaf="counts").fit(X, y)
     assert many.score(X, y) > 0.8
-    assert many.calibration_.shape == (5, 3)
     assert np.allclose(many.predict_proba(X[:100]).sum(axis=1), 1)
 
 
-def test_calibration_is_part_of_guided_forests_alone(table):
+def test_leaves_are_released_once_and_nothing_after_them(table):
+    """No part of the budget is for anything but what is learned, splits, pruning and leaves."""
     frame, y = table(3000)
-    for settings in ({"splits": "random", "leaf": "counts"}, {"leaf": "majority"}):
+    for settings in ({"splits": "random", "leaf": "counts"}, {"leaf": "majority"}, {"leaf": "counts"}):
         model = classifier(**settings).fit(frame, y)
-        np.testing.assert_array_equal(model.calibration_, [[1.0, 1.0, 0.0]])
-        assert model.guarantee_.events[-1].count == model.n_estimators
-    fitted = classifier().fit(frame, y)
-    np.testing.assert_array_equal(fitted.calibration_, [[1.0, 1.0, 0.0]])
-    assert fitted.guarantee_.events_for("calibration") == ()
-    model = pruned().fit(frame, y)
-    (leaves,), (histogram,) = map(model.guarantee_.events_for, ("leaves", "calibration"))
-    assert (leaves.count, histogram.count) == (model.n_estimators, 1)
-    assert histogram.noise == leaves.noise / 2
-    assert not np.array_equal(model.calibration_, [[1.0, 1.0, 0.0]])
+        last = model.guarantee_.events[-1]
+        assert (last.use, last.count) == ("leaves", model.n_estimators)
 
 
 def arrays_in(value, seen):
@@ -951,14 +921,6 @@ def test_released_arrays_own_their_memory(table, splits, leaf):
         assert behind.nbytes == array.nbytes
 
 
-def test_models_do_not_share_what_they_learned():
-    X, settings = np.linspace(0, 1, 50)[:, None], {"domain": {"a": (0, 1)}, "y_bounds": (0, 1)}
-    first = LumberjackRegressor(splits="random", **settings).fit(X, X.ravel())
-    first.calibration_[:] *= 2
-    second = LumberjackRegressor(splits="random", **settings).fit(X, X.ravel())
-    np.testing.assert_array_equal(second.calibration_, [1.0, 0.0])
-
-
 @ignore_leaks
 def test_one_target_does_not_change_how_others_are_read():
     """A string among float32 numbers turns a whole NumPy array to text, and 0.3 then reads otherwise."""
@@ -981,43 +943,3 @@ def test_weights_that_floats_cannot_tell_apart_are_refused(weights):
     model = LumberjackClassifier(domain={"a": (0, 1), "b": (0, 1)}, classes=[0, 1])
     with pytest.raises(ValueError, match="feature_weights must be 0 or at least 1e-12 of the largest"):
         model.set_params(feature_weights=weights).fit(Untouchable(), Untouchable())
-
-
-def train_numbers(frame):
-    """Guided trees with means in their leaves: estimators fit such leaves together instead."""
-    promise = plan(4.0, n_estimators=2, max_depth=8, leaf="mean", columns=(1, 0), target=False)
-    target = Numbers(0.0, 100.0)
-    rows = LocalRows(DOMAIN.encode(frame), target.encode(frame["age"].to_numpy()))
-    trained = train(rows, Task(DOMAIN, target), promise, Bits())
-    return types.SimpleNamespace(
-        released_=trained.domain, forest_=trained.forest, guarantee_=promise, targets_=target
-    )
-
-
-@pytest.mark.parametrize("kind", ["classes", "number"])
-def test_the_calibration_histogram_has_half_the_noise_of_a_leaf(table, kind, monkeypatch):
-    """Released minus exact counts over 40 fits: chi-square of their variance, at 1e-6."""
-    frame, y = table(3000)
-    seen = []
-    name = "calibrate_odds" if kind == "classes" else "calibrate_means"
-    real = getattr(targets, name)
-    monkeypatch.setattr(targets, name, lambda h, s: (seen.append(h), real(h, s))[1])
-    apart = []
-    for _ in range(40):
-        if kind == "classes":
-            model = pruned(n_estimators=2, max_depth=8).fit(frame, y)
-            target = (y == model.classes_[1]).astype(np.int32)
-        else:
-            model, numbers = train_numbers(frame), Numbers(0.0, 100.0)
-            target = numbers.encode(frame["age"].to_numpy())
-        codes = model.released_.encode(frame)
-        classes = Classes(model.classes_) if kind == "classes" else numbers
-        said = classes.say(model.forest_, model.guarantee_)
-        pooled = model.forest_.pool(said, codes) / 2
-        exact = bin_odds(pooled, codes, target) if kind == "classes" else bin_means(pooled[:, 0], target)
-        apart.append(seen[-1] - exact)
-    noise = [model.guarantee_.leaf_noise, model.guarantee_.sum_noise or model.guarantee_.leaf_noise]
-    for column, sigma in enumerate(noise):
-        found = np.array(apart)[:, :, column]
-        low, high = stats.chi2.ppf([5e-7, 1 - 5e-7], found.size) / found.size
-        assert low < found.var() / ((sigma / 2) ** 2 + 1 / 12) < high

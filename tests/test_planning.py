@@ -59,7 +59,7 @@ def test_what_there_is_none_of_costs_nothing():
     assert [event.use for event in nothing.events] == ["sizes", "columns", "pairs"]
     assert (nothing.numbers_learned, nothing.categories_learned, nothing.cut_levels) == (0, 0, 0)
     pruned = plan(1.0, columns=(0, 0), target=False, leaf="counts")
-    assert [event.use for event in pruned.events] == ["structure", "splits", "leaves", "calibration"]
+    assert [event.use for event in pruned.events] == ["structure", "splits", "leaves"]
     assert {*shares(plan(1.0, accounting="paper"))} == {"structure", "leaves"}
 
 
@@ -70,7 +70,7 @@ def test_events_come_in_the_order_in_which_they_are_asked():
     numbers = [event.use for event in plan(1.0, leaf="fitted-mean").events]
     assert numbers == ["categories", "cuts", "scale", "scale", "clips", *fit]
     pruned = [event.use for event in plan(1.0, leaf="counts").events]
-    assert pruned == [*learned, "structure", "splits", "leaves", "calibration"]
+    assert pruned == [*learned, "structure", "splits", "leaves"]
     means = [event.use for event in plan(1.0, leaf="mean").events]
     assert means[:5] == ["categories", "cuts", "scale", "scale", "structure"]
 

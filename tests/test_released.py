@@ -1,12 +1,17 @@
 """What a fit releases predicts by itself: by hand, leaf by leaf."""
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
+import lumberjack.released
 from lumberjack import LumberjackClassifier, LumberjackRegressor
 from lumberjack.datasets import make_toy
+from lumberjack.leaves import Counts, Weights
 from lumberjack.released import released_by
+from lumberjack.tree import Tree
 
 
 @pytest.fixture(scope="module")
@@ -17,16 +22,50 @@ def fitted():
     return X, classes, LumberjackRegressor(y_bounds=(0, 2), **settings).fit(X, y)
 
 
-def test_pooled_votes_are_sums_over_the_leaves(fitted):
+def test_votes_of_counts_are_means_of_shares(fitted):
+    """From released counts alone, leaf by leaf."""
     X, model, _ = fitted
-    released = released_by(model)
-    leaves, said = released.apply(X), released.say()
-    by_hand = sum(values[leaves[:, tree]] for tree, values in enumerate(said))
-    np.testing.assert_allclose(released.forest.pool(said, released.encode(X)), by_hand, rtol=1e-12)
-    np.testing.assert_allclose(
-        released.predict(X), released.target.read(by_hand, released.forest, released.calibration)
-    )
-    np.testing.assert_array_equal(released.chances(X), model.predict_proba(X))
+    leaves, shares = model.apply(X), 0
+    for tree, counts in enumerate(model.forest_.values):
+        positive = np.maximum(counts, 0) + (counts.max(axis=1, keepdims=True) <= 0)
+        shares = shares + (positive / positive.sum(axis=1, keepdims=True))[leaves[:, tree]]
+    np.testing.assert_allclose(model.predict_proba(X), shares / 3, rtol=1e-12)
+
+
+def test_numbers_of_pruned_trees_are_means_of_means(fitted):
+    X, _, model = fitted
+    leaves, means = model.apply(X), 0
+    for tree, sums in enumerate(model.forest_.values):
+        mean = np.clip(sums[:, 1] / np.maximum(sums[:, 0], 1), -4096, 4096)
+        means = means + mean[leaves[:, tree]]
+    np.testing.assert_allclose(model.predict(X), 1 + means / 3 / 4096, rtol=1e-12)
+
+
+@pytest.mark.parametrize("leaf", ["counts", "fitted"])
+def test_votes_are_found_once(leaf, monkeypatch):
+    """A call on one row looks at no leaf but its own."""
+    X, y, domain = make_toy(1500)
+    model = LumberjackClassifier(8.0, domain=domain, classes=[0, 1, 2], leaf=leaf).fit(X, y)
+    model.set_params(class_weight="balanced")
+    before = model.predict_proba(X[:1])
+
+    def never(*_):
+        raise AssertionError("leaves were read again")
+
+    for held in (Counts, Weights):
+        monkeypatch.setattr(held, "vote", never)
+    monkeypatch.setattr(Tree, "_paths", never)
+    monkeypatch.setattr(lumberjack.released, "independent_rows", never)
+    np.testing.assert_array_equal(model.predict_proba(X[:1]), before)
+
+
+def test_what_was_found_since_is_not_kept_with_the_model(fitted):
+    X, y, domain = make_toy(1500)
+    model = LumberjackClassifier(8.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
+    fresh = pickle.dumps(model)
+    model.predict_proba(X)
+    assert pickle.dumps(model) == fresh
+    np.testing.assert_array_equal(pickle.loads(fresh).predict_proba(X), model.predict_proba(X))
 
 
 def test_votes_of_labels_are_divided_once(fitted):

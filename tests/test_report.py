@@ -111,7 +111,7 @@ def test_a_report_shows_numbers_that_can_be_checked(models):
             2 * 5 * (cuts.exponent / 2) ** 2,  # two numbers, five levels of medians
             g.queries_per_record / g.threshold_noise**2,
             g.choices_per_record * (g.choice_exponent * g.choice_range / 2) ** 2,
-            (g.counts_per_record + 4) / g.leaf_noise**2,  # and a histogram with half the noise
+            g.counts_per_record / g.leaf_noise**2,
         ]
     )
     assert [part.share for part in found.budget] == pytest.approx(list(spent / spent.sum()))

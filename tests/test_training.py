@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import lumberjack.targets
+import lumberjack.leaves
 import lumberjack.training
 from lumberjack import Domain, plan
 from lumberjack.engines.base import Block
@@ -66,7 +66,6 @@ def test_a_forest_has_the_trees_of_the_plan_and_tells_of_each():
     forest = trained.forest
     assert len(forest.trees) == len(forest.values) == len(told) == 3
     assert [len(v) for v in forest.values] == [tree.n_leaves for tree in forest.trees]
-    np.testing.assert_array_equal(trained.calibration, classes.uncalibrated)
     assert (trained.domain, trained.target) == (DOMAIN, classes)
 
 
@@ -79,7 +78,7 @@ def test_tables_of_noise_are_made_once_for_all_trees(monkeypatch):
             made.append(sigma)
             super().__init__(sigma)
 
-    monkeypatch.setattr(lumberjack.targets, "RoundedGaussian", Counted)
+    monkeypatch.setattr(lumberjack.leaves, "RoundedGaussian", Counted)
     promise = plan(4.0, 1e-6, 5, 8, splits="random", leaf="mean")
     train(rows()[0], Task(DOMAIN, Numbers(0.0, 1.0)), promise, Bits(0))
     assert sorted(made) == sorted([promise.leaf_noise, promise.sum_noise])

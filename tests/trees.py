@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lumberjack.engines.local import LocalRows
-from lumberjack.targets import Classes, LeafSums
+from lumberjack.leaves import Counts, LeafSums
 from lumberjack.training import Policy
 from lumberjack.training import prune as prune_rows
 
@@ -26,7 +26,7 @@ def prune(codes, features, key, height, coin, bits, *, guide=None, thinning=None
     rows = LocalRows(codes, target)
     policy = Policy(height, coin, bits, guide, thinning)
     tree, leaves = prune_rows(rows, len(codes), features, key, policy, stop)
-    classes = Classes(np.arange(int(target.max(initial=0)) + 2))
+    classes = Counts(int(target.max(initial=0)) + 2)
     (counts,) = rows.total(LeafSums(leaves.grown, leaves.nodes, classes))
     found = rows.sample(0).sort(leaves.grown)
     made = leaves.nodes >= 0

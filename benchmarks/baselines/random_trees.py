@@ -11,10 +11,10 @@ from scipy.special import ndtr
 
 from benchmarks.baselines.base import DELTA, Baseline, bounds_of, digest, is_categorical, values_of
 from lumberjack.accounting import NoisySums, ThresholdQueries, calibrate, queries_per_tree
+from lumberjack.leaves import shares
 from lumberjack.noise import Bits, RoundedGaussian, ThresholdCoin
 from lumberjack.paths import make_level
 from lumberjack.search import HEAVY, LIGHT, mark_heavy_hitters, search_order
-from lumberjack.voting import log_shares, read_odds, unchanged
 
 
 @dataclass(frozen=True)
@@ -234,9 +234,8 @@ class HeavyHitterForest(Baseline):
         """Its version, and what it takes from the library: the noise and the votes."""
         found, leaves = self.noise(epsilon)
         noise = found.noise, found.threshold, leaves.noise
-        three = Tree(np.array([0, -1, 0, -1, -1]), np.zeros(5), np.array([1, 0, 3, 1, 2]), np.zeros(1))
-        said = log_shares(three, np.array([[30.0, 10.0], [500.0, 70.0], [-2.0, 90.0]]), leaves.noise)
-        return f"{self.version}-{digest(noise, read_odds(said, unchanged(2)))}"
+        said = shares(np.array([[30.0, 10.0], [500.0, 70.0], [-2.0, 90.0]]))
+        return f"{self.version}-{digest(noise, said)}"
 
     def noise(self, epsilon):
         """Calibrated noise: the sparse search meets 1 + floor(log2 h) queries a tree, top-down h."""
@@ -264,12 +263,11 @@ class HeavyHitterForest(Baseline):
             tree = grow(values, self.domain, self.depth, lambda c: coin.draw(c, bits), rng, **shape)
             counts = _leaf_counts(tree, values, target, len(self.classes))
             noisy = counts + leaf_noise.draw(counts.size, bits).reshape(counts.shape)
-            self.trees.append((tree, log_shares(tree, noisy.astype(float), leaves.noise)))
+            self.trees.append((tree, shares(noisy.astype(float))))
 
     def _scores(self, X):
         values = values_of(X, self.domain)
-        said = sum(said[tree.apply(values)] for tree, said in self.trees) / len(self.trees)
-        return read_odds(said, unchanged(len(self.classes)))
+        return sum(said[tree.apply(values)] for tree, said in self.trees) / len(self.trees)
 
 
 class TopDown(HeavyHitterForest):

@@ -1,7 +1,7 @@
 """What classifier and regressor share: the way from a table to a released forest.
 
 In: parameters and a table. Out: a guarantee, encoded rows, and what ``training`` releases. The two
-estimators are in ``forest``; what leaves release, and how it is read, is in ``targets`` and ``voting``.
+estimators are in ``forest``; what leaves release, and how it is read, is in ``leaves`` and ``targets``.
 """
 
 import dataclasses
@@ -218,11 +218,6 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def forest_(self) -> Forest:
         """The released trees."""
         return self.released_.forest
-
-    @property
-    def calibration_(self) -> Floats:
-        """How pooled votes are read."""
-        return self.released_.calibration
 
     def apply(self, X: Any) -> NDArray[np.int32]:
         """Leaf of each row in each tree, shape (n_rows, n_trees).

@@ -216,7 +216,8 @@ class _Descent(NamedTuple):
             The unit of weights from here on.
         """
         grove = Grove(tuple(term.tree for term in fit.terms), _categorical(self.domain))
-        clip = self._clip(grove, as_integers(fit.weights * unit), use)
+        weights, clips = as_integers(fit.weights * unit), self.guarantee.event("clips")
+        clip = self._clip(grove, weights, use) if clips else 0
         loss: Loss = self.target.loss(1, clip)
         fit.rescale(unit / loss.unit)
         fit.begin()
@@ -232,14 +233,12 @@ class _Descent(NamedTuple):
         return loss.unit
 
     def _clip(self, grove: Grove, weights: Integers, use: str) -> int:
-        """A 90 % quantile of the distances of scores from targets; 0 for classes.
+        """A 90 % quantile of the distances of scores from targets.
 
         Formal guarantees
         -----------------
         That of ``choose_place``: a choice of range 1.8, one for each stage.
         """
-        if not self.target.clips:
-            return 0
         (event,) = self.guarantee.events_for("clips")
         assert isinstance(event, Choices)
         (found,) = self.rows.total(Distances(grove, weights, self.n_threads))

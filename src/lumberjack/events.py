@@ -25,9 +25,8 @@ __all__ = [
     "FIT_USES",
     "MEDIAN_RANGE",
     "QUANTILE_RANGE",
+    "SIZED",
     "Kind",
-    "calibration_counts",
-    "calibration_of",
     "in_words",
     "kind_of",
     "kinds_of",
@@ -45,6 +44,7 @@ __all__ = [
 MEDIAN_RANGE, QUANTILE_RANGE = 1.0, 1.8
 
 FITTED = ("fitted", "fitted-mean")  # leaves whose weights are fitted together
+SIZED = ("counts", "mean")  # leaves of pruned trees that release their number of rows
 # Of fitted leaves: what is summed, and how often. A record that claims fewer steps promises nothing.
 FIT_STEPS: dict[SumUse, int] = {"sizes": 1, "columns": 20, "pairs": 60}
 FIT_USES: tuple[SumUse, ...] = tuple(FIT_STEPS)
@@ -76,8 +76,13 @@ def kind_of(event: Event) -> Kind:
     return type(event), event.use
 
 
-def kinds_of(leaf: str, guided: bool, learned: Sequence[Kind] = ()) -> tuple[Kind, ...]:
-    """Kinds of the events of a forest or a search, in their order: see ``Guarantee.events``."""
+def kinds_of(
+    leaf: str, guided: bool, learned: Sequence[Kind] = (), calibrated: bool = False
+) -> tuple[Kind, ...]:
+    """Kinds of the events of a forest or a search, in their order: see ``Guarantee.events``.
+
+    ``calibrated``: a guided forest of a model file up to version 5, which a histogram corrects.
+    """
     if leaf in FITTED:
         clips: tuple[Kind, ...] = ((Choices, "clips"),) * (leaf != "fitted")
         return *learned, *clips, *((NoisySums, use) for use in FIT_USES)
@@ -88,7 +93,7 @@ def kinds_of(leaf: str, guided: bool, learned: Sequence[Kind] = ()) -> tuple[Kin
         "prefixes": ((NoisySums, "prefixes"),),
         "none": (),
     }.get(leaf, once)
-    again = ((NoisySums, "calibration"),) * len(once) if guided and calibration_counts(leaf) else ()
+    again = ((NoisySums, "calibration"),) * len(once) if calibrated and guided and leaf in SIZED else ()
     splits = ((Choices, "splits"),) * guided
     return (*learned, (ThresholdQueries, "structure"), *splits, *once, *again)
 
@@ -96,30 +101,13 @@ def kinds_of(leaf: str, guided: bool, learned: Sequence[Kind] = ()) -> tuple[Kin
 def with_uses(events: Sequence[Event], leaf: str) -> tuple[Event, ...]:
     """Events of an old record with their uses, which follow from the order; other lists are kept."""
     for guided in (True, False):
-        kinds = kinds_of(leaf, guided)
+        kinds = kinds_of(leaf, guided, calibrated=True)
         if [cls for cls, _ in kinds] == [type(event) for event in events]:
             return tuple(
                 dataclasses.replace(event, use=use)  # type: ignore[arg-type]
                 for event, (_, use) in zip(events, kinds, strict=True)
             )
     return tuple(events)
-
-
-def calibration_of(leaves: Sequence[Event], count: int = 1) -> tuple[NoisySums, ...]:
-    """The histogram that calibrates a forest: released like a leaf, with half the noise."""
-    return tuple(
-        NoisySums(count, e.noise / 2, e.reach, use="calibration")
-        for e in leaves
-        if isinstance(e, NoisySums)
-    )
-
-
-def calibration_counts(leaf: str) -> int:
-    """Price of a guided forest's calibration histogram, as a number of leaf counts.
-
-    It has half the noise of a leaf, so it costs as much as four. Leaves that release labels have none.
-    """
-    return 4 if leaf in ("counts", "mean") else 0
 
 
 def queries_of(method: str, height: int) -> int:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from lumberjack.anatomy import node_sums
 from lumberjack.export_onnx import columns_in_order, onnx_inputs, to_onnx
 from lumberjack.kinds import MISSING, Categorical, Cuts, Known, Number, Numeric
+from lumberjack.old_votes import refuse_old
 from lumberjack.released import Fitted, Released, released_by
 from lumberjack.targets import Numbers
 from lumberjack.tree import LEAF, Tree
@@ -43,14 +44,16 @@ def to_shap(model: Fitted, values: Literal["votes", "counts"] = "votes") -> dict
     values : {"votes", "counts"}
         What a leaf is worth: what it adds to the sum that predictions are made from, or (pruned trees
         only) what it released: noisy class counts, one vote, or a noisy count and sum of targets.
+        Votes of counted leaves from files up to version 5 are refused.
 
     Returns
     -------
     dict
         Its explanations add up to the sum over trees of those values. For fitted leaves that is the
         score: the log odds of the second of two classes (one output), the log chance of each of several
-        classes up to a constant, or a number in the target's units before it is clipped. For pruned
-        trees with "counts" it is the pooled noisy counts. Columns are those of ``shap_inputs``. How many
+        classes up to a constant. For counted leaves it is the probability of each class, before class
+        weights; for numbers, the number in the target's units before it is clipped. With "counts" it is
+        the pooled noisy counts. Columns are those of ``shap_inputs``. How many
         rows go which way is taken from released sizes of leaves (at least one row for each leaf of a
         pruned tree; where leaves release labels only, one).
 
@@ -76,9 +79,9 @@ def to_shap(model: Fitted, values: Literal["votes", "counts"] = "votes") -> dict
     for tree, said, counted in zip(forest.trees, worth, forest.values, strict=True):
         leaf = tree.feature == LEAF
         column = np.where(leaf, 0, tree.feature)
-        indicator = ~leaf & forest.categorical[column] & (not released.target.is_fitted)
+        indicator = ~leaf & forest.categorical[column] & (not released.guarantee.fits_leaves)
         left = np.where(leaf, -1, tree.left)
-        size = released.target.sizes(counted)
+        size = released.target.leaves.sizes(counted)
         trees.append(
             {
                 # An indicator is 1 where the category is the split's, and then the row goes left.
@@ -103,17 +106,18 @@ def _worth(released: Released, values: str) -> list[Floats]:
     """What the leaves of each tree are worth."""
     target, forest = released.target, released.forest
     if values == "counts":
-        if target.is_fitted:
+        if released.guarantee.fits_leaves:
             raise ValueError(
                 "fitted leaves hold weights, not counts: leave values out, or use pruned trees "
                 '(leaf="counts")'
             )
         return list(forest.values)
-    said = released.say()
-    if isinstance(target, Numbers) and target.is_fitted:  # from half widths of the bounds
-        said = [weights * ((target.high - target.low) / 2) for weights in said]
-        said[0] = said[0] + target.centre
-    return said
+    refuse_old(target)
+    base, leaves = released.votes
+    unit = target.half_width if isinstance(target, Numbers) else 1.0
+    worth = [votes * unit for votes in leaves]
+    worth[0] = worth[0] + base * unit + (target.centre if isinstance(target, Numbers) else 0.0)
+    return worth
 
 
 def shap_inputs(model: Fitted, X: Any) -> Floats:
@@ -142,7 +146,7 @@ def shap_inputs(model: Fitted, X: Any) -> Floats:
         grid.encode(name, column, codes)
         if isinstance(grid, Numeric):
             parts.append(np.where(codes == MISSING, np.nan, grid.values_at(codes))[:, None])
-        elif released.target.is_fitted:
+        elif released.guarantee.fits_leaves:
             parts.append(rank[np.minimum(codes, kind.size)][:, None])
         else:
             parts.append((codes[:, None] == np.arange(kind.size)).astype(float))
@@ -170,7 +174,7 @@ def _ranks(released: Released) -> list[Floats]:
     so that "= c" is "rank <= that of c". All 0 for pruned trees and for numbers.
     """
     forest, kinds = released.forest, released.domain.known
-    if not released.target.is_fitted:
+    if not released.guarantee.fits_leaves:
         return [np.zeros(0 if isinstance(kind, Number) else kind.size + 1) for kind in kinds]
     orders: list[dict[int, int]] = [{} for _ in kinds]  # category asked for at each split
     for tree in forest.trees:
@@ -216,7 +220,7 @@ def shap_by_column(model: Fitted, explained: Floats) -> Floats:
 
 def _shap_start(released: Released) -> NDArray[np.int64]:
     """Where the columns of each feature begin."""
-    single = released.target.is_fitted
+    single = released.guarantee.fits_leaves
     kinds = released.domain.known
     widths = [1 if single or isinstance(kind, Number) else kind.size for kind in kinds]
     return np.concatenate([[0], np.cumsum(widths[:-1])]).astype(np.int64)

@@ -1,8 +1,8 @@
 """A fitted model as an ONNX graph: columns to codes, codes to leaves, leaves to an answer.
 
 In: a fitted estimator. Out: a graph whose arithmetic is that of ``Domain.encode`` and ``predict``.
-Leaves say what ``Released.say`` says. Reading the sum over trees is implemented a second time here,
-following ``targets`` and ``voting``.
+What leaves add up is ``Released.votes``. Reading the sum over trees is implemented a second time here,
+following ``targets``.
 """
 
 import math
@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lumberjack.guarantee import SEEDED, SUM_BOUND
+from lumberjack.guarantee import SEEDED
 from lumberjack.inputs import read_table
 from lumberjack.kinds import CELLS, Categorical, Cuts, Known, Number
+from lumberjack.old_votes import refuse_old
 from lumberjack.released import Fitted, Released, released_by
 from lumberjack.targets import Numbers
 from lumberjack.tree import LEAF, Tree
@@ -64,8 +65,9 @@ def to_onnx(model: Fitted, *, allow_seeded: bool = False) -> Any:
     >>> bool((label == model.predict(X)).all())
     True
     """
-    helper, kinds = _import_onnx()
     released = released_by(model)
+    refuse_old(released.target)
+    helper, kinds = _import_onnx()
     if SEEDED in released.guarantee.caveats and not allow_seeded:
         raise ValueError(
             "this model has seeded noise (random_state) and is not safe to publish; fit it with "
@@ -80,7 +82,7 @@ def to_onnx(model: Fitted, *, allow_seeded: bool = False) -> Any:
             helper.make_tensor_value_info(name, type_, ["rows", 1], doc_string=_onnx_says(kind))
         )
         codes.append(_encode(graph, name, kind))
-    add_up = _add_weights if released.target.is_fitted else _pool
+    add_up = _add_weights if released.guarantee.fits_leaves else _pool
     pooled = add_up(graph, graph("Concat", *codes, axis=1), released)
     outputs = _conclude(graph, pooled, released, getattr(model, "class_weight", None))
     made = helper.make_model(
@@ -272,11 +274,11 @@ def _encode_categories(graph: _Graph, name: str, kind: Categorical) -> str:
 
 def _add_weights(graph: _Graph, codes: str, released: Released) -> str:
     """The weights of the leaves of each row, added up over trees, shape (n_rows, n_outputs)."""
-    forest, weights = released.forest, released.say()
+    forest, (base, weights) = released.forest, released.votes
     # Trees of a single leaf are base values; an ensemble needs a tree, though.
     alone = [tree.n_leaves == 1 for tree in forest.trees]
     alone[0] &= not all(alone)
-    base = np.zeros(weights[0].shape[1])
+    base = base.copy()
     trees: list[_Tree] = []
     for tree, weight, single in zip(forest.trees, weights, alone, strict=True):
         if single:
@@ -300,10 +302,10 @@ def _pool(graph: _Graph, codes: str, released: Released) -> str:
             graph.constant(says),
             graph("Gather", leaves, graph.constant(number, "INT64"), axis=1),
         )
-        for number, says in enumerate(released.say())
+        for number, says in enumerate(released.votes.leaves)
     ]
     total = said[0]
-    for more in said[1:]:
+    for more in [*said[1:], graph.constant(released.votes.base)]:
         total = graph("Add", total, more)
     return total
 
@@ -359,15 +361,11 @@ def _conclude(graph: _Graph, pooled: str, released: Released, class_weight: Any)
     """From the sum over trees to the outputs, as ``predict`` and ``predict_proba`` read it."""
     info = graph.helper.make_tensor_value_info
     if isinstance(released.target, Numbers):
-        _decode(graph, pooled, released.target, released)
+        _decode(graph, pooled, released.target)
         return [info("prediction", graph.kinds.DOUBLE, ["rows"])]
     labels = released.classes.labels
-    if released.classes.is_fitted:
-        chances = _read_scores(graph, pooled, len(labels))
-    elif released.classes.has_sizes:
-        chances = _read_odds(graph, pooled, released)
-    else:
-        chances = graph("Add", pooled, graph.constant(released.classes.ties(released.forest)))
+    fits = released.guarantee.fits_leaves
+    chances = _read_scores(graph, pooled, len(labels)) if fits else pooled
     weighted = graph("Mul", chances, graph.constant(released.class_weights(class_weight)))
     _normalise(graph, weighted, out="probabilities")
     first = graph("ArgMax", "probabilities", axis=1, keepdims=0)
@@ -394,53 +392,18 @@ def _read_scores(graph: _Graph, scores: str, n_classes: int) -> str:
     return graph("Concat", _expit(graph, graph("Neg", scores)), _expit(graph, scores), axis=1)
 
 
-def _read_odds(graph: _Graph, pooled: str, released: Released) -> str:
-    """Probabilities as ``voting.read_odds`` finds them, shape (n_rows, n_classes)."""
-    constant = graph.constant
-    said = graph("Div", pooled, constant(float(len(released.forest.trees))))
-    if len(released.classes.labels) == 2:
-        both = (graph("Gather", said, constant([i], "INT64"), axis=1) for i in (1, 0))
-        odds = _bend(graph, graph("Sub", *both), released.calibration)
-        return graph("Concat", _expit(graph, graph("Neg", odds)), _expit(graph, odds), axis=1)
-    weight = graph("Exp", graph("Sub", said, graph("ReduceMax", said, axes=[1], keepdims=1)))
-    whole = graph("ReduceSum", weight, constant([1], "INT64"), keepdims=1)
-    others = graph("Max", graph("Sub", whole, weight), constant(1e-300))
-    odds = graph("Sub", graph("Log", weight), graph("Log", others))
-    return _normalise(graph, _expit(graph, _bend(graph, odds, released.calibration)))
-
-
-def _bend(graph: _Graph, odds: str, curves: NDArray[np.float64]) -> str:
-    """Log odds read through the curve of each class: a log p - b log(1 - p) + c."""
-    a, b, c = (graph.constant(curves[:, i]) for i in range(3))
-    yes = graph("Mul", _log_expit(graph, odds), a)
-    no = graph("Mul", _log_expit(graph, graph("Neg", odds)), b)
-    return graph("Add", graph("Sub", yes, no), c)
-
-
 def _expit(graph: _Graph, x: str) -> str:
     one = graph.constant(1.0)
     return graph("Div", one, graph("Add", one, graph("Exp", graph("Neg", x))))
 
 
-def _log_expit(graph: _Graph, x: str) -> str:
-    """log(1 / (1 + exp(-x))) without overflow: min(x, 0) - log(1 + exp(-|x|))."""
-    small = graph("Exp", graph("Neg", graph("Abs", x)))
-    rest = graph("Log", graph("Add", graph.constant(1.0), small))
-    return graph("Sub", graph("Min", x, graph.constant(0.0)), rest)
-
-
-def _decode(graph: _Graph, pooled: str, targets: Numbers, released: Released) -> None:
-    """Targets as ``LumberjackRegressor.predict`` finds them, shape (n_rows,)."""
-    constant, n_trees = graph.constant, float(len(released.forest.trees))
-    share = graph("Gather", pooled, constant(0, "INT64"), axis=1)
-    if not targets.is_fitted:
-        slope, intercept = (float(v) for v in released.calibration)
-        mean = graph("Div", graph("Mul", share, constant(slope)), constant(n_trees))
-        place = graph("Add", mean, constant(intercept * SUM_BOUND))
-        share = graph("Div", place, constant(float(SUM_BOUND)))
-    offset = graph("Mul", share, constant((targets.high - targets.low) / 2))
-    value = graph("Add", offset, constant(targets.centre))
-    for low, high in [(targets.low, targets.high), *([targets.limits] if targets.limits else [])]:
+def _decode(graph: _Graph, pooled: str, target: Numbers) -> None:
+    """Targets as ``Numbers.read`` finds them, shape (n_rows,)."""
+    constant = graph.constant
+    places = graph("Gather", pooled, constant(0, "INT64"), axis=1)
+    offset = graph("Mul", places, constant(target.half_width))
+    value = graph("Add", offset, constant(target.centre))
+    for low, high in [(target.low, target.high), *([target.limits] if target.limits else [])]:
         value = graph("Min", graph("Max", value, constant(low)), constant(high))
     graph("Identity", value, out="prediction")
 

@@ -29,7 +29,6 @@ from lumberjack.inputs import (
     check_bounds,
     check_class_weight,
     check_classes,
-    encode_labels,
     feature_weights,
     list_labels,
     read_numbers,
@@ -108,8 +107,6 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
         What is public about the columns, and what was learned.
     feature_importances_ : ndarray of shape (n_features,)
         Share of each column in what the splits explain, from released values alone.
-    calibration_ : ndarray
-        How pooled votes are read (``voting``): released too, as a function of a noisy histogram.
     n_features_in_, feature_names_in_ : int, ndarray
         Columns seen in ``fit``.
 
@@ -117,8 +114,8 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
     -----
     **Formal guarantees.** All fitted attributes together are (epsilon, delta)-DP as ``guarantee_``
     states, apart from its caveats: what is learned first as ``learning.learn`` states, the structure by
-    the joint bound (or Theorem 1), split choices as ``guided.Guide`` states, leaves and calibration as
-    the functions in ``targets`` state. With ``accounting="paper"`` nothing is learned first: a domain or
+    the joint bound (or Theorem 1), split choices as ``guided.Guide`` states, leaves as
+    the functions in ``leaves`` state. With ``accounting="paper"`` nothing is learned first: a domain or
     classes that are not given are read off the data, with a PrivacyLeakWarning and a caveat.
 
     Examples
@@ -226,8 +223,8 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
 
     def _read_target(self, y: Any, caveats: list[str]) -> tuple[Learnable, NDArray[np.int32]]:
         if self.classes is not None:
-            classes = check_classes(self.classes)
-            return Classes(classes, self.leaf), encode_labels(y, classes)
+            target = Classes(check_classes(self.classes), self.leaf)
+            return target, target.encode(y)
         labels, encoded = list_labels(y)
         if self._learns:
             return OpenClasses(labels, self.leaf), encoded

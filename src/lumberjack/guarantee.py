@@ -34,7 +34,6 @@ from lumberjack.events import (
     MEDIAN_RANGE,
     QUANTILE_RANGE,
     Kind,
-    calibration_of,
     in_words,
     kind_of,
     kinds_of,
@@ -168,8 +167,8 @@ class Guarantee:
         What one record takes part in, and what the theorem prices, by ``use``, in the order in which it
         is asked: "categories" and "classes" (threshold queries), "cuts" and "scale" (choices), each only
         if learned; "structure" (threshold queries); "splits" (choices), if they are guided; "leaves"
-        (counts or labels, then sums of targets); and, if splits are guided, "calibration", the same of
-        the histogram by which the forest is calibrated. A search has "structure" and "prefixes".
+        (counts or labels, then sums of targets). A search has "structure" and "prefixes". Guided
+        forests of model files up to version 5 have "calibration" too: a histogram that corrects them.
     numbers_learned, categories_learned : int
         Number columns whose cuts are learned, and columns whose values are: at most so many.
     cut_levels : int
@@ -443,7 +442,8 @@ class Guarantee:
     @property
     def has_its_events(self) -> bool:
         """Whether the events are those of such a forest or search, in their order."""
-        kinds = kinds_of(self.leaf, self._choices is not None, tuple(self._learned_kinds()))
+        calibrated = self.event("calibration") is not None
+        kinds = kinds_of(self.leaf, self._choices is not None, tuple(self._learned_kinds()), calibrated)
         return tuple(map(kind_of, self.events)) == kinds
 
     def _learned_kinds(self) -> Iterator[Kind]:
@@ -492,9 +492,13 @@ class Guarantee:
             return False
         leaves = self.events_for("leaves") or self.events_for("prefixes")
         again = self.events_for("calibration")
-        if any(e.count < 1 for e in again) or (
-            again and again != calibration_of(leaves, again[0].count)
-        ):
+        # Released like a leaf, with half the noise.
+        halved = [
+            NoisySums(again[0].count, e.noise / 2, e.reach, use="calibration")
+            for e in leaves
+            if again and isinstance(e, NoisySums)
+        ]
+        if any(e.count < 1 for e in again) or list(again) != halved:
             return False
         if isinstance(self._leaves, Choices) and self._leaves.score_range < 1:
             return False

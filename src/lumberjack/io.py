@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from lumberjack.accounting import Choices, Event, NoisySums, ThresholdQueries
 from lumberjack.anatomy import check_tree, depths
 from lumberjack.domain import Domain
-from lumberjack.events import calibration_counts, kinds_of
+from lumberjack.events import SIZED, kinds_of
 from lumberjack.fitting import SCALE, as_integers
 from lumberjack.guarantee import (
     BOUNDS_INFERRED,
@@ -39,6 +39,7 @@ from lumberjack.guarantee import (
 )
 from lumberjack.inputs import as_domain, check_bounds, check_classes
 from lumberjack.kinds import Categorical, Cuts, Kind, Number, Open
+from lumberjack.old_votes import OldClasses, OldNumbers, with_curves
 from lumberjack.quoting import quote
 from lumberjack.released import Fitted, Released, released_by
 from lumberjack.structure import Features
@@ -49,8 +50,9 @@ from lumberjack.tree import LEAF, Forest, Tree
 __all__ = ["Stored", "pack", "read_model", "unpack"]
 
 MAGIC = b"lumberjack model"
-# 1 had no calibration, 2 a fixed set of fields for events, 3 no use of events, 4 no fitted leaves.
-VERSION = 5
+# 1 had no calibration, 2 a fixed set of fields for events, 3 no use of events, 4 no fitted leaves; 5 had
+# a calibration, and is written for forests that vote as such files say (``old_votes``).
+VERSION, CALIBRATED = 6, 5
 _START = struct.Struct("<16sII")  # magic, version, bytes of the header
 _DIGEST = 32
 
@@ -67,7 +69,6 @@ _AT_HOME = ("random_state", "n_jobs", "verbose")
 _NEEDED = (
     "epsilon", "delta", "n_estimators", "max_depth", "domain", "splits", "accounting", "rows_per_person",
 )  # fmt: skip
-_LABEL_TYPES = ("bool", "int64", "float64", "str", "object")
 
 # Python objects need more memory than their text. A file may ask for this much in all.
 _ALLOWED = 4
@@ -91,6 +92,7 @@ def pack(model: Fitted) -> bytes:
     """Bytes of a fitted estimator: the same for the same model, whatever the machine or the time."""
     released = released_by(model)
     forest, target = released.forest, released.target
+    old = target.curves if isinstance(target, OldClasses | OldNumbers) else None
     arrays = {
         "nodes": np.array([len(tree.feature) for tree in forest.trees]),
         **{
@@ -98,7 +100,7 @@ def pack(model: Fitted) -> bytes:
             for name, _ in TREE_FIELDS
         },
         "values": np.concatenate(forest.values),
-        "calibration": np.atleast_2d(released.calibration),
+        **({} if old is None else {"calibration": old}),
     }
     stored = {name: _narrow(array) for name, array in arrays.items()}
     header = {
@@ -107,13 +109,16 @@ def pack(model: Fitted) -> bytes:
         "guarantee": dataclasses.asdict(released.guarantee),
         "domain": released.domain.to_dict(),
         "columns": None if released.columns is None else list(released.columns),
-        "classes": _plain_classes(target.labels) if isinstance(target, Classes) else None,
-        "bounds": [target.low, target.high] if isinstance(target, Numbers) else None,
+        **target.to_dict(),
         "arrays": [[name, array.dtype.str, list(array.shape)] for name, array in stored.items()],
     }
     text = _to_json(header)
     body = b"".join(
-        [_START.pack(MAGIC, VERSION, len(text)), text, *(array.tobytes() for array in stored.values())]
+        [
+            _START.pack(MAGIC, VERSION if old is None else CALIBRATED, len(text)),
+            text,
+            *(array.tobytes() for array in stored.values()),
+        ]
     )
     data = body + hashlib.sha256(body).digest()
     unpack(data)  # never write what could not be read again
@@ -131,7 +136,7 @@ def unpack(data: bytes) -> Stored:
     text, place, version = _check_frame(data)
     try:
         header = _read_header(text, len(data))
-        arrays = _read_arrays(data, header["arrays"], place)
+        arrays = _read_arrays(data, header["arrays"], place, version)
         if version < 3:
             header["guarantee"] = _with_events(header["guarantee"])
         return _restore(header, arrays, version, len(data))
@@ -203,12 +208,6 @@ def _number(value: Any) -> Any:
 def _labels(classes: Any) -> list[Any]:
     listed = np.asarray(classes).tolist() if hasattr(classes, "__array__") else list(classes)
     return [_number(label) for label in listed]
-
-
-def _plain_classes(classes: NDArray[Any]) -> dict[str, Any]:
-    """Labels and how NumPy keeps them, so that ``predict`` returns the same type."""
-    kind = {"b": "bool", "i": "int64", "u": "int64", "f": "float64", "O": "object"}
-    return {"type": kind.get(classes.dtype.kind, "str"), "labels": _labels(classes)}
 
 
 def _narrow(array: NDArray[Any]) -> NDArray[Any]:
@@ -287,11 +286,12 @@ def _check_text(value: Any) -> None:
             _check_text(item)
 
 
-def _read_arrays(data: bytes, listed: Any, place: int) -> dict[str, NDArray[Any]]:
+def _read_arrays(data: bytes, listed: Any, place: int, version: int) -> dict[str, NDArray[Any]]:
     """Arrays as views of the file; their sizes must use it up exactly."""
-    version_1 = ["nodes", *(name for name, _ in TREE_FIELDS), "values"]
+    needed = ["nodes", *(name for name, _ in TREE_FIELDS), "values"]
+    known = [needed, [*needed, "calibration"]] if version <= CALIBRATED else [needed]
     names = [entry[0] for entry in listed if len(entry) == 3]
-    if len(names) != len(listed) or names not in (version_1, [*version_1, "calibration"]):
+    if len(names) != len(listed) or names not in known:
         raise ValueError("it does not hold the arrays of a forest")
     arrays = {}
     for name, kind, shape in listed:
@@ -330,15 +330,21 @@ def _restore(header: dict[str, Any], arrays: dict[str, NDArray[Any]], version: i
     parameters = _restore_parameters(header["parameters"], domain, kind)
     target: Target
     if kind == "classifier":
+        _check_labels(header["classes"]["labels"])
         learned = guarantee.event("classes") is not None
-        target = Classes(_restore_classes(header["classes"]), guarantee.leaf, learned)
+        target = Classes.from_dict(header, guarantee.leaf, learned)
     else:
-        target = _restore_targets(header["bounds"], guarantee, parameters.get("y_bounds"))
-    if header["classes" if kind == "regressor" else "bounds"] is not None:
-        raise ValueError("its target is both a class and a number")
+        given = parameters.get("y_bounds")
+        limits = None if given is None else check_bounds(given)
+        learned = guarantee.event("scale") is not None
+        target = Numbers.from_dict(header, guarantee.leaf, learned, limits)
     forest = _restore_forest(arrays, domain, guarantee, target, size)
-    curves = _restore_calibration(arrays.get("calibration"), guarantee, target)
-    released = Released(guarantee, columns, domain, target, forest, curves)
+    is_old = version <= CALIBRATED and guarantee.guided_levels > 0 and guarantee.leaf in SIZED
+    paid = guarantee.event("calibration") is not None
+    _rule(paid == is_old, "a histogram is priced that such a forest has not, or the reverse")
+    if version <= CALIBRATED:
+        target = with_curves(target, arrays.get("calibration"), guarantee)
+    released = Released(guarantee, columns, domain, target, forest)
     stored = Stored(kind, parameters, released)
     _refuse_contradictions(stored)
     return stored
@@ -365,7 +371,7 @@ def _with_events(old: dict[str, Any]) -> dict[str, Any]:
     if any((levels > 0) == (v is None) for v in (exponent, width)) or n != levels * flat["n_estimators"]:
         raise ValueError("its guarantee contradicts itself: choices without levels, or the reverse")
     # The number of noisy counts included the calibration histogram, whose half noise counts as four.
-    again = calibration_counts(flat["leaf"]) if levels else 0
+    again = 4 if levels and flat["leaf"] in SIZED else 0
     sums = [] if sum_noise is None and bound is None else [(sum_noise, bound)]
     events: list[Event] = [ThresholdQueries(m, sigma, Delta, tau, cut)]
     if levels:
@@ -414,32 +420,11 @@ def _makes_sense(event: Event) -> bool:
     return 0 < event.noise < 2**52 and 0 <= (event.cutoff or 0) < 2**52 and abs(event.threshold) < 2**52
 
 
-def _restore_classes(found: dict[str, Any]) -> NDArray[Any]:
-    labels, kind = found["labels"], found["type"]
-    if set(found) != {"labels", "type"} or kind not in _LABEL_TYPES or not isinstance(labels, list):
-        raise ValueError("its classes are not a list of labels")
-    expected = {"bool": bool, "int64": int, "float64": float, "str": str, "object": object}[kind]
-    if not all(isinstance(v, expected) and (type(v) is not bool or kind != "int64") for v in labels):
-        raise ValueError("its classes are not of their type")
-    if _check_labels(labels) != labels:
-        raise ValueError("its classes are not sorted and distinct")
-    return np.array(labels, dtype=kind)
-
-
 def _check_labels(labels: list[Any]) -> list[Any]:
     """Labels, sorted: all strings or all numbers. NumPy stores each as wide as the longest."""
     longest = max((len(label) for label in labels if isinstance(label, str)), default=0)
     _refuse_greed(4 * len(labels) * longest, 0)
     return list(check_classes(labels).tolist())
-
-
-def _restore_targets(bounds: Any, guarantee: Guarantee, given: Any) -> Numbers:
-    if len(bounds) != 2 or not all(map(_is_number, bounds)) or not 0 <= bounds[1] - bounds[0] < np.inf:
-        raise ValueError("bounds of the target must be two numbers")
-    low, high = map(float, bounds)
-    learned = guarantee.event("scale") is not None
-    limits = check_bounds(given) if guarantee.fits_leaves and given is not None else None
-    return Numbers(low, high, learned, guarantee.fits_leaves, limits)
 
 
 def _restore_parameters(found: Any, domain: Domain, kind: str) -> dict[str, Any]:
@@ -569,12 +554,12 @@ def _restore_forest(
         raise ValueError("its number of trees is not that of the guarantee")
     if lengths != {sum(nodes.tolist())}:
         raise ValueError("its trees are not as long as it says")
-    shape = (int(np.sum(arrays["feature"] == LEAF)), target.n_values)
+    shape = (int(np.sum(arrays["feature"] == LEAF)), target.leaves.n_values)
     if values.shape != shape or not _sensible(values):
         raise ValueError("its leaves do not hold one proper value each")
-    if target.holds == "labels" and not _one_hot(values):
+    if target.leaves.holds == "labels" and not _one_hot(values):
         raise ValueError("its leaves do not hold one label each")
-    if target.holds == "weights":
+    if target.leaves.holds == "weights":
         _refuse_greed(_BYTES_PER_LEAF * len(values), size)
         if (values[:, 0] < 0).any() or not np.array_equal(
             as_integers(values[:, 1:]) / SCALE, values[:, 1:]
@@ -641,21 +626,6 @@ def _check_cuts(tree: Tree, domain: Domain) -> None:
     most = np.array([k.size - 1 - isinstance(k, Number) for k in domain.known], dtype=np.int64)
     if (tree.cut[split].astype(np.int64) > most[tree.feature[split]]).any():
         raise ValueError("a tree splits where its column has no values")
-
-
-def _restore_calibration(
-    found: NDArray[Any] | None, guarantee: Guarantee, target: Target
-) -> NDArray[np.float64]:
-    """The curve of each class, or the line; files of version 1 have none."""
-    neutral = np.atleast_2d(target.uncalibrated)
-    curves = neutral if found is None else found.astype(np.float64)
-    calibrated = guarantee.guided_levels > 0 and target.has_sizes
-    if curves.shape != neutral.shape or not (calibrated or np.array_equal(curves, neutral)):
-        raise ValueError("its calibration is not that of the guarantee")
-    low, high = np.transpose(target.calibration_bounds)
-    if not ((curves >= low) & (curves <= high)).all():  # also refuses NaN
-        raise ValueError("its calibration makes no sense")
-    return curves.reshape(target.uncalibrated.shape)
 
 
 def _sensible(values: NDArray[Any]) -> bool:

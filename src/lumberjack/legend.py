@@ -186,13 +186,16 @@ def columns_of(released: Released) -> tuple[Entry, ...]:
 def target_of(released: Released) -> Entry:
     """The entry of the target."""
     target, prices, caveats = released.target, shares(released.guarantee), released.guarantee.caveats
+    said = target.to_dict()
     if isinstance(target, Classes):
         origin, share = _origin(target.learned, CLASSES_INFERRED in caveats), prices.get("classes", 0.0)
-        return Entry("target", "class", origin, share, tuple(target.labels.tolist()))
+        return Entry("target", "class", origin, share, tuple(said["classes"]["labels"]))
     origin, share = _origin(target.learned, BOUNDS_INFERRED in caveats), prices.get("scale", 0.0)
+    low, high = said["bounds"]
     scale = (target.centre, target.scale) if target.learned else None
-    bounds, limits = (target.low, target.high), target.limits
-    return Entry("target", "number", origin, share, bounds=bounds, scale=scale, limits=limits)
+    return Entry(
+        "target", "number", origin, share, bounds=(low, high), scale=scale, limits=target.limits
+    )
 
 
 def fit_in_words(released: Released) -> tuple[str, ...]:
@@ -231,14 +234,14 @@ def learned_little(released: Released) -> bool:
         variance += float((share * away**2).sum())
     unit = 1.0
     if not isinstance(target, Classes):
-        unit = (target.high - target.low) / 2 / (target.scale or math.inf)
+        unit = target.half_width / (target.scale or math.inf)
     return math.sqrt(variance) * unit < _LITTLE
 
 
 def weights_in_words(target: Target) -> str:
     """What the weights of fitted leaves mean."""
     if not isinstance(target, Classes):
-        place, unit = several((target.centre, (target.high - target.low) / 2))
+        place, unit = several((target.centre, target.half_width))
         kept = (
             "" if target.limits is None else " and clipped to {} to {}".format(*several(target.limits))
         )

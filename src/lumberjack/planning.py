@@ -35,8 +35,6 @@ from lumberjack.events import (
     FITTED,
     MEDIAN_RANGE,
     QUANTILE_RANGE,
-    calibration_counts,
-    calibration_of,
     leaf_counts,
     queries_of,
     score_range,
@@ -181,8 +179,7 @@ def plan(
         else:
             levels = min(GUIDED_LEVELS, h) if splits == "guided" else 0
             choices = Choices(k * levels, 1.0, score_range(leaf)) if levels else None
-            calibrated = calibration_counts(leaf) > 0
-            parts += _forest_parts(m, choices, templates, calibrated, structure_share, rest)
+            parts += _forest_parts(m, choices, templates, structure_share, rest)
         with _within_floats():
             events = _calibrate(epsilon, delta, tuple(parts), r)
     else:
@@ -254,17 +251,14 @@ def _forest_parts(
     m: int,
     choices: Choices | None,
     templates: tuple[NoisySums, ...],
-    calibrated: bool,
     share: float,
     rest: float,
 ) -> list[Part]:
-    """Pruning, choices of splits, leaves and calibration, and the share of each in what is left."""
+    """Pruning, choices of splits and leaves, and the share of each in what is left."""
     leaves = rest * (1 - share)
     chosen = rest * share * _CHOICE_PART if choices else 0.0
     parts: list[Part] = [((ThresholdQueries(m, 1.0, 0.0, 0.0),), rest - chosen - leaves)]
     if choices:
-        again = calibration_of(templates) if calibrated else ()
-        templates = (*templates, *again)
         parts.append(((choices,), chosen))
     return [*parts, (templates, leaves)]
 

@@ -227,7 +227,7 @@ def plot_effects(
     ['x', 'y']
     """
     released = released_by(model)
-    if not released.target.is_fitted:
+    if not released.guarantee.fits_leaves:
         raise ValueError("pruned trees have no effects of single columns: use fitted leaves")
     effects = {effect.entry.name: effect for effect in map(partial(_effect, released), released.domain)}
     unknown = sorted(set(columns or ()) - set(effects))
@@ -278,15 +278,13 @@ def _effect(released: Released, name: str) -> _Effect:
     entry = columns_of(released)[column]
     if number is None:  # a single cell
         return _Effect(
-            entry, np.zeros((kind.size + 1, released.say()[0].shape[1])), np.ones(kind.size + 1)
+            entry, np.zeros((kind.size + 1, len(released.votes.base))), np.ones(kind.size + 1)
         )
     codes = np.zeros((kind.size + 1, len(domain)), dtype=np.uint32)
     codes[:, column] = np.arange(kind.size + 1)
     codes[-1, column] = MISSING if isinstance(kind, Number) else OTHER
     cell = forest.apply(codes)[:, number]
-    half = 1.0
-    if isinstance(released.target, Numbers):
-        half = (released.target.high - released.target.low) / 2
+    half = released.target.half_width if isinstance(released.target, Numbers) else 1.0
     values = forest.values[number][cell]
     return _Effect(entry, values[:, 1:] * half, values[:, 0])
 

@@ -5,7 +5,8 @@ anywhere.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ from lumberjack.domain import Domain, names_of
 from lumberjack.guarantee import CLASSES_INFERRED, Guarantee
 from lumberjack.inputs import check_class_weight, check_names, read_table, unknown_classes
 from lumberjack.kinds import Categorical, Codes
+from lumberjack.leaves import Votes
 from lumberjack.targets import Classes, Numbers, Target
 from lumberjack.tree import Forest
 
@@ -54,8 +56,6 @@ class Released:
         Columns, with what is public about them, or was learned.
     target : Classes or Numbers
     forest : Forest
-    calibration : ndarray
-        How pooled votes are read (``voting``).
     """
 
     guarantee: Guarantee
@@ -63,7 +63,15 @@ class Released:
     domain: Domain
     target: Target
     forest: Forest
-    calibration: Floats
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What was released, without what was computed from it since."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @cached_property
+    def votes(self) -> Votes:
+        """What leaves add to a prediction, found once for all calls."""
+        return self.target.leaves.vote(self.forest)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -93,7 +101,7 @@ class Released:
     @property
     def learned_nothing(self) -> bool:
         """Whether all rows get the same prediction."""
-        return learned_nothing(self.forest, self.target.holds)
+        return learned_nothing(self.forest, self.target.leaves.holds)
 
     def encode(self, X: Any) -> Codes:
         """Compact codes of a table to predict for, its columns matched to those of ``fit``."""
@@ -114,14 +122,13 @@ class Released:
         """Leaf of each row in each tree, shape (n_rows, n_trees)."""
         return self.forest.apply(self.encode(X), n_threads)
 
-    def say(self) -> list[Floats]:
-        """What each leaf says; prediction adds this up over trees."""
-        return self.target.say(self.forest, self.guarantee)
-
     def predict(self, X: Any, n_threads: int = 1) -> Floats:
         """Numbers, shape (n_rows,), or weights of classes (``chances``), shape (n_rows, n_classes)."""
-        pooled = self.forest.pool(self.say(), self.encode(X), n_threads)
-        return self.target.read(pooled, self.forest, self.calibration)
+        return self._read(self.encode(X), n_threads)
+
+    def _read(self, codes: Codes, n_threads: int = 1) -> Floats:
+        base, leaves = self.votes
+        return self.target.read(self.forest.pool(leaves, codes, n_threads) + base)
 
     def chances(self, X: Any, class_weight: Any = None, n_threads: int = 1) -> Floats:
         """Class probabilities, weighted, shape (n_rows, n_classes)."""
@@ -141,26 +148,26 @@ class Released:
             return np.ones(len(labels))
         if isinstance(given, Mapping):
             return np.array([float(given.get(c, 1.0)) for c in labels.tolist()])
-        total = np.maximum(self._class_totals(), 1.0)
+        total = np.maximum(self._class_totals, 1.0)
         return np.asarray(total.sum() / (len(labels) * total))
 
+    @cached_property
     def _class_totals(self) -> Floats:
         """Rows of each class, or votes for it, as far as released values tell.
 
         Weights of leaves do not tell them: average chances over independent columns do.
         """
-        if not self.classes.is_fitted:
-            return self.classes.totals(self.forest)
-        pooled = self.forest.pool(self.say(), independent_rows(self.forest))
-        chances = self.classes.read(pooled, self.forest, self.calibration)
+        if not self.guarantee.fits_leaves:
+            return np.asarray(np.sum([v.sum(axis=0) for v in self.forest.values], axis=0))
+        chances = self._read(independent_rows(self.forest))
         return np.asarray(chances.mean(axis=0) * self.forest.values[0][0, 0])
 
     def leaf_sizes(self) -> Floats | None:
         """Noisy sizes of all leaves; None if leaves release labels only."""
-        return leaf_sizes(self.forest, self.target.holds)
+        return leaf_sizes(self.forest, self.target.leaves.holds)
 
     def importances(self) -> dict[str, float]:
         """Share of each column in what the splits explain, by name."""
-        noise = self.target.noise(self.guarantee)
-        shares = importances(self.forest, self.target.holds, noise)
+        noise = self.target.leaves.noise(self.guarantee)
+        shares = importances(self.forest, self.target.leaves.holds, noise)
         return dict(zip(self.domain, shares.tolist(), strict=True))

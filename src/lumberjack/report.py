@@ -28,7 +28,6 @@ from lumberjack.legend import (
 )
 from lumberjack.quoting import one_line
 from lumberjack.released import Fitted, Released, released_by
-from lumberjack.targets import Classes
 
 __all__ = [
     "NOT_COVERED",
@@ -320,15 +319,16 @@ def _sizes(released: Released) -> tuple[tuple[float, ...] | None, float]:
             len(released.domain)
         )
     sizes = released.leaf_sizes()
-    leaf_noise, _ = released.target.noise(g)
+    leaves = released.target.leaves
+    leaf_noise, _ = leaves.noise(g)
     # A size is one noisy count, or the sum of one for each class.
-    counted = len(released.classes.labels) if isinstance(released.target, Classes) else 1
+    counted = leaves.n_values if leaves.holds == "counts" else 1
     return None if sizes is None else tuple(sizes.tolist()), leaf_noise * math.sqrt(counted)
 
 
 def _budget(g: Guarantee) -> tuple[Part, ...]:
     """Shares of mu^2 ("joint", "zcdp") or of epsilon ("paper")."""
-    leaves = "contents of the leaves" + (" and calibration" if g.guided_levels else "")
+    leaves = "contents of the leaves"
     structure = "pruning of the trees" if g.guided_levels else "structure of the trees"
     if g.accounting == "paper" or len(g.events) == 1:
         share = 1.0 if g.structure_share is None else g.structure_share
@@ -340,6 +340,7 @@ def _budget(g: Guarantee) -> tuple[Part, ...]:
         "scale": "place and scale of the target",
         "structure": structure,
         "splits": "choice of splits",
+        "calibration": "calibration",
         "clips": "clips of residuals",
         "sizes": "sizes of cells of columns",
         **{use: f"{said}, {_steps(g, use)} steps" for use, said in _FITS.items()},

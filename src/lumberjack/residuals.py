@@ -106,8 +106,8 @@ class Odds:
 
     With odds e^z, a row of the first class has the residual min(e^z, 1), one of the second -min(e^-z,
     1), times ``reach * step`` and rounded. Its mean is 0 exactly if z is the log odds. Among such
-    residuals in [-1, 1] this is the one whose mean reacts most to z, whatever z is: the residual p - y of
-    logistic regression, divided by max(p, 1 - p).
+    residuals in [-1, 1] this is the one whose mean reacts most to z, whatever z is: the residual p - y
+    of logistic regression, divided by max(p, 1 - p).
 
     Formal guarantees
     -----------------

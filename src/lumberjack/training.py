@@ -29,18 +29,17 @@ from lumberjack.guarantee import Guarantee
 from lumberjack.guided import Choice, Guide
 from lumberjack.kernels import kernel
 from lumberjack.learning import Task, learn
-from lumberjack.noise import Bits, ThresholdCoin, Words, mix_keys
+from lumberjack.leaves import LeafSums, Weights
+from lumberjack.noise import Bits, ThresholdCoin, Words
 from lumberjack.search import HEAVY, Marks, mark_tree
 from lumberjack.structure import LEFT, NO_SPLIT, RIGHT, Features, child_key, root_keys
-from lumberjack.targets import LeafSums, Target, Votes
+from lumberjack.targets import Target
 from lumberjack.thinning import Thinning
 from lumberjack.tree import LEAF, Forest, Tree
 
 __all__ = ["Leaves", "Policy", "Trained", "prune", "train"]
 
 Integers = NDArray[np.int64]
-CALIBRATION = np.uint64(0xCA11B)  # key of the noise of the calibration histogram
-_PRECISION = 2  # the calibration histogram has 1/2 of a leaf's noise
 _SAMPLE = 2**18  # rows sampled to find the nodes that are probably large; affects speed only
 
 
@@ -110,14 +109,11 @@ class Trained(NamedTuple):
         With what was learned about the columns.
     target : Classes or Numbers
     forest : Forest
-    calibration : ndarray
-        How pooled votes are read: see ``voting``.
     """
 
     domain: Domain
     target: Target
     forest: Forest
-    calibration: NDArray[np.float64]
 
 
 def train(
@@ -128,14 +124,12 @@ def train(
     n_threads: int = 1,
     advance: Callable[[], None] = lambda: None,
 ) -> Trained:
-    """Learn what is open, grow a forest, release its leaves, and calibrate a guided one.
+    """Learn what is open, grow a forest, and release its leaves.
 
     Formal guarantees
     -----------------
     All that is returned is priced by ``guarantee``: what ``learning.learn`` states; then, for each tree,
-    what ``prune`` and ``target.release`` state; then a
-    histogram in which a record is in one cell, with half the noise of a leaf, which costs as much as the
-    leaves of four more trees (``guarantee.calibration_counts``). Fitted leaves instead: what
+    what ``prune`` and the ``release`` of its leaves state. Fitted leaves instead: what
     ``descent.fit_forest`` states.
     """
     rows, domain, target = learn(rows, task, guarantee, bits)
@@ -143,15 +137,10 @@ def train(
         # Matrices of fits are small: more threads in linear algebra would only wait for each other.
         with threadpool_limits(1, user_api="blas"):
             forest = fit_forest(rows, domain, target, guarantee, bits, n_threads, advance)
-        return Trained(domain, target, forest, target.uncalibrated)
+        return Trained(domain, target, forest)
     features = Features.of(domain, task.weights)
     forest = _grow_forest(rows, features, target, guarantee, bits, n_threads, advance)
-    if not (guarantee.guided_levels and target.has_sizes):
-        return Trained(domain, target, forest, target.uncalibrated)
-    (cells,) = rows.total(Votes(forest, target.say(forest, guarantee), target, n_threads))
-    keys = mix_keys(np.full(len(cells), CALIBRATION), np.arange(len(cells), dtype=np.uint64))
-    released = target.release(guarantee, _PRECISION)(cells, bits, keys)
-    return Trained(domain, target, forest, target.calibrate(released, guarantee, _PRECISION))
+    return Trained(domain, target, forest)
 
 
 def _grow_forest(
@@ -173,11 +162,13 @@ def _grow_forest(
         guide = Guide(target.score, guarantee.choice_exponent or 0.0, guarantee.guided_levels)
     height = guarantee.max_depth
     policy = Policy(height, coin, bits, guide, Thinning(coin, height))
-    release, stop = target.release(guarantee), np.zeros(1, dtype=np.bool_)
+    held, stop = target.leaves, np.zeros(1, dtype=np.bool_)
+    assert not isinstance(held, Weights)  # these are fitted, not counted
+    release = held.release(guarantee)
 
     def one(key: np.uint64) -> tuple[Tree, NDArray[np.float64]]:
         tree, leaves = prune(rows, largest, features, key, policy, stop)
-        (sums,) = rows.total(LeafSums(leaves.grown, leaves.nodes, target))
+        (sums,) = rows.total(LeafSums(leaves.grown, leaves.nodes, held))
         rows.forget(leaves.grown)
         return tree, release(sums, bits, leaves.keys)
 

@@ -5,7 +5,8 @@ In: encoded rows. Out: the leaf of each row in each tree. Each tree has arrays o
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,15 @@ class Forest:
     values: tuple[NDArray[np.float64], ...]
     categorical: NDArray[np.bool_]
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The arrays, without what was computed from them since."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @cached_property
+    def _paths(self) -> tuple[Paths, ...]:
+        """The trees as ``walk`` reads them, found once for all calls."""
+        return tuple(tree._paths(self.categorical) for tree in self.trees)
+
     def apply(self, codes: Codes, n_threads: int = 1) -> NDArray[np.int32]:
         """Leaf number of each row in each tree, shape (n_rows, n_trees)."""
         out = np.empty((len(codes), len(self.trees)), dtype=np.int32)
@@ -120,13 +130,12 @@ class Forest:
 
     def _each(self, codes: Codes, n_threads: int, use: Callable[[slice, int, Leaf], None]) -> None:
         """Call ``use`` with the leaves of each block of rows in each tree; blocks run in threads."""
-        paths = [tree._paths(self.categorical) for tree in self.trees]
 
         def one(start: int) -> None:
             rows = slice(start, start + _ROWS)
             which = np.arange(start, min(start + _ROWS, len(codes)), dtype=np.int32)
             where = np.empty(len(which), dtype=np.int32)
-            for number, (tree, path) in enumerate(zip(self.trees, paths, strict=True)):
+            for number, (tree, path) in enumerate(zip(self.trees, self._paths, strict=True)):
                 walk(codes, which, path, where)
                 use(rows, number, tree.left[where])
 

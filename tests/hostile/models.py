@@ -56,8 +56,9 @@ def put_together(header, arrays, version=None):
     if version is None:
         promise = header.get("guarantee") if isinstance(header, dict) else None
         events = promise.get("events") if isinstance(promise, dict) else None
-        text = json.dumps(events)
-        version = 2 if events is None else 5 if '"sizes"' in text else 4 if '"use"' in text else 3
+        text, curves = json.dumps(events), '"calibration"' in json.dumps(header.get("arrays"))
+        version = 6 if not curves else 5 if '"sizes"' in text else 4
+        version = 2 if events is None else version if '"use"' in text else 3
     text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
     return sign(struct.pack("<16sII", b"lumberjack model", version, len(text)) + text + arrays)
 
@@ -361,7 +362,7 @@ def check_agreement(model):
         else:
             assert bounds is None or (bounds == (targets.low, targets.high) and unpaid)
             assert targets.limits is None
-    assert model.guarantee_.fits_leaves == (model.released_.target.holds == "weights")
+    assert model.guarantee_.fits_leaves == (model.released_.target.leaves.holds == "weights")
     if model.guarantee_.fits_leaves:
         check_terms(model)
     known = model.domain_.known

@@ -17,9 +17,10 @@ from lumberjack.engines.local import LocalRows
 from lumberjack.guided import Gini, Guide
 from lumberjack.kinds import CELLS, Cuts, Numeric
 from lumberjack.learning import Task
+from lumberjack.leaves import noisy_counts
 from lumberjack.noise import Bits, RoundedGaussian, ThresholdCoin
 from lumberjack.structure import Features, chance, root_keys
-from lumberjack.targets import Classes, noisy_counts
+from lumberjack.targets import Classes
 from lumberjack.training import train
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta = 0.1 is almost no protection")

@@ -15,9 +15,9 @@ from scipy.special import ndtr
 from trees import prune
 
 from lumberjack import Domain
+from lumberjack.leaves import noisy_counts
 from lumberjack.noise import Bits, RoundedGaussian, ThresholdCoin
 from lumberjack.structure import Features, root_keys
-from lumberjack.targets import noisy_counts
 from lumberjack.thinning import Thinning
 from lumberjack.tree import LEAF
 

@@ -115,10 +115,10 @@ class NoisySums:
     reach : int
         The most by which one record moves a sum: 1 for counts.
     use : {"leaves", "calibration", "prefixes", "sizes", "columns", "pairs"}
-        Whose sums: leaves, the histogram that calibrates a forest, or heavy prefixes; for fitted leaves,
-        the rows of each cell of all columns, and the steps of the two stages of the fit. There,
-        ``noise`` is that of a sum if it were the only one: sums of several trees share it
-        (``fitting.shares``).
+        Whose sums: leaves, the histogram of a forest in a model file up to version 5 ("calibration"), or
+        heavy prefixes; for fitted leaves, the rows of each cell of all columns, and the steps of the two
+        stages of the fit. There, ``noise`` is that of a sum if it were the only one: sums of several
+        trees share it (``fitting.shares``).
 
     Examples
     --------
