@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
 
-from benchmarks import environment
+from benchmarks import environment, scores
 from benchmarks.baselines import SYSTEMS, installed
 from benchmarks.protocol import Cell, fingerprint, identity, load, make_system, split
 from lumberjack.files import open_to_write
@@ -63,16 +62,12 @@ def run(cell: Cell) -> dict[str, Any]:
     said = model.predict(test[0])
     predicted = time.process_time()
     peak = _peak() - before
-    scores = model.predict_proba(test[0])
-    if len(classes) == 2:
-        auc = roc_auc_score(test[1] == classes[1], scores[:, 1])
-    else:
-        auc = roc_auc_score(test[1], scores, multi_class="ovr", labels=classes)
+    shares = model.predict_proba(test[0])
     return {
         **result,
         "status": "done",
+        **scores.of_classes(shares, np.searchsorted(classes, test[1])),
         "accuracy": float(np.mean(said == test[1])),
-        "auc": float(auc),
         "fit_seconds": fitted - begin,
         "predict_seconds": predicted - fitted,
         "peak_bytes": max(peak, 0),
