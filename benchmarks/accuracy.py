@@ -26,6 +26,7 @@ import warnings
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from sklearn.metrics import r2_score
@@ -138,7 +139,12 @@ def run_all(tasks, path: Path, jobs: int) -> int:
     failed = 0
     path.parent.mkdir(parents=True, exist_ok=True)
     spawn = multiprocessing.get_context("spawn")
-    with path.open("a", encoding="utf-8") as file, ProcessPoolExecutor(jobs, mp_context=spawn) as pool:
+    threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
+    with (
+        mock.patch.dict(os.environ, threads),
+        path.open("a", encoding="utf-8") as file,
+        ProcessPoolExecutor(jobs, mp_context=spawn) as pool,
+    ):
         if file.tell():
             file.write("\n")  # what was written last may be half a line
         running = {pool.submit(run, task): task for task in waiting}
@@ -192,8 +198,6 @@ def main(words=None):
     if "toy" in given.data:
         toy()
         given.data = [name for name in given.data if name != "toy"]
-    for name in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
-        os.environ.setdefault(f"{name}_NUM_THREADS", "1")  # of the processes that fit
     given.data = [name for name in given.data if _there(name)]
     tasks = tasks_of(given)
     failed = 0 if given.print else run_all(tasks, given.output, given.jobs)

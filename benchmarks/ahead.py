@@ -105,12 +105,22 @@ def sentence(results: Results, key: str) -> str:
 
 
 def missing(results: Results) -> str:
-    """Which private systems have no result where, by data set."""
-    said = []
-    for dataset in results.datasets:
-        for epsilon in EPSILONS:
-            found = scores(results, dataset, epsilon, "accuracy")
-            absent = [n for n in PRIVATE if n not in found]
-            if absent:
-                said.append(f"{title_of(results, dataset)} at ε = {epsilon:g}: {', '.join(absent)}")
-    return f"Not run, and so not in these tables: {'; '.join(said)}." if said else ""
+    """Which private systems have no result, on which data sets and at which epsilons."""
+    where: dict[str, list[str]] = {}
+    for name in PRIVATE:
+        lacks = {
+            dataset: [e for e in EPSILONS if name not in scores(results, dataset, e, "accuracy")]
+            for dataset in results.datasets
+        }
+        if all(len(each) == len(EPSILONS) for each in lacks.values()):
+            where.setdefault("at all", []).append(name)
+        elif len({tuple(each) for each in lacks.values()}) == 1:
+            for epsilon in next(iter(lacks.values())):
+                where.setdefault(f"at ε = {epsilon:g}", []).append(name)
+        else:
+            for dataset, each in lacks.items():
+                for epsilon in each:
+                    place = f"on {title_of(results, dataset)} at ε = {epsilon:g}"
+                    where.setdefault(place, []).append(name)
+    said = "; ".join(f"{place}: {', '.join(names)}" for place, names in where.items())
+    return f"Not run {said}." if said else ""

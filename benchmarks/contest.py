@@ -66,7 +66,9 @@ def score_table(grouped) -> str:
         for model in sorted(grouped[place], key=MODELS.index):
             scores = grouped[place][model]
             n = len(next(iter(scores.values())))
-            said = "  ".join(f"{KEYS[k]} {v.mean():.4f} ± {v.std():.4f}" for k, v in scores.items())
+            said = "  ".join(
+                f"{KEYS[k]} {shown(v.mean())} ± {shown(v.std())}" for k, v in scores.items()
+            )
             lines.append(f"{_place(place)}  {model:22} {n:2}  {said}")
     return "\n".join(lines)
 
@@ -86,16 +88,20 @@ def lead_table(grouped) -> str:
                 continue
             sign = -1 if key in SMALLER else 1
             best = max(rivals, key=lambda m: sign * rivals[m], default=None)
-            if best is None:  # then next to the first of ours: what its neighbours cost
-                best = ours[0]
+            best = best or ours[0]  # without rivals: what is lost next to the first of ours
             ahead = "  ".join(
-                f"{m} {sign * difference(models[m][key], models[best][key]):+.4f}"
+                f"{m} {shown(sign * difference(models[m][key], models[best][key]), '+')}"
                 for m in ours
                 if m != best
             )
-            shown = f"{best} {models[best][key].mean():.4f}"
-            lines.append(f"{_place(place)}  {KEYS[key]:11}  {shown:20} {ahead}")
+            score = f"{best} {shown(models[best][key].mean())}"
+            lines.append(f"{_place(place)}  {KEYS[key]:11}  {score:20} {ahead}")
     return "\n".join(lines)
+
+
+def shown(value: float, sign: str = "") -> str:
+    """A score with four digits; R2 of nonsense has no bound."""
+    return f"{value:{sign}.4f}" if abs(value) < 10 else "< -10" if value < 0 else "> 10"
 
 
 def difference(ours, theirs) -> float:
