@@ -32,7 +32,7 @@ import numpy as np
 from sklearn.metrics import r2_score
 
 from benchmarks import contest, contestants, problems, scores
-from benchmarks.contestants import MODELS, NOT_PRIVATE, OURS
+from benchmarks.contestants import MODELS, NOT_PRIVATE, OURS, RIVALS
 from benchmarks.toy import SCALES, train
 
 ROOT = Path(__file__).parent.parent
@@ -54,9 +54,13 @@ class Task:
 @functools.cache
 def sources(model: str) -> str:
     """A short name for the sources that a model's scores depend on."""
-    own = "src/lumberjack" if model in OURS else "benchmarks/baselines"
-    paths = sorted((ROOT / own).rglob("*.py"))
-    paths += [ROOT / "benchmarks" / f"{n}.py" for n in ("contestants", "problems", "scores")]
+    benchmarks = ROOT / "benchmarks"
+    paths = [benchmarks / f"{name}.py" for name in ("contestants", "problems", "scores")]
+    if model in OURS:
+        paths += sorted((ROOT / "src" / "lumberjack").rglob("*.py"))
+    elif model in RIVALS:
+        names = ("base", "bayes", "boosting", "cells", "linear")
+        paths += [benchmarks / "baselines" / f"{name}.py" for name in names]
     found = hashlib.blake2b(digest_size=8)
     for path in paths:
         found.update(path.read_bytes())

@@ -43,7 +43,7 @@ class Lumberjack(Baseline):
         Every change of a default, of what is learned, of the noise or of the votes shows in it, and one
         that only makes things faster does not: seeded noise does not depend on the order of execution.
         """
-        X, y, domain = _fixed_table()
+        X, y, domain = _fixed_table(4000 * max(1, round(0.5 / epsilon)))
         model = self._declare(self._make(epsilon), domain, [0, 1]).set_params(random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyLeakWarning)
@@ -67,19 +67,22 @@ class Lumberjack(Baseline):
         return scores
 
 
-def _fixed_table():
-    """4,000 rows of numbers and categories: enough to split at every epsilon of the protocol."""
+def _fixed_table(n):
+    """Rows of numbers and categories: 4,000 are enough to split at epsilon = 0.5."""
     import pandas
 
     rng = np.random.RandomState(0)  # its streams are frozen
-    a, b, c = rng.rand(4000), rng.rand(4000) ** 2, rng.randint(5, size=4000)
+    a, b, c = rng.rand(n), rng.rand(n) ** 2, rng.randint(5, size=n)
     y = ((a > 0.6) ^ (c == 1)).astype(int)
     domain = Domain({"a": (0, 1), "b": (0, 1), "c": Domain.categorical(list("01234"))})
     return pandas.DataFrame({"a": a, "b": b, "c": c.astype(str)}), y, domain
 
 
 class UndeclaredLumberjack(Lumberjack):
-    """The same with nothing declared: cuts, categories and classes are learned and paid for."""
+    """The same with nothing declared: cuts, categories and classes are learned and paid for.
+
+    Claim: as ``Lumberjack``.
+    """
 
     name = "lumberjack-undeclared"
     settings = "defaults; nothing declared"
@@ -87,7 +90,10 @@ class UndeclaredLumberjack(Lumberjack):
 
 
 class CountedLumberjack(Lumberjack):
-    """The default before, ``leaf="counts"``: pruned trees whose leaves are counted tree by tree."""
+    """The default before, ``leaf="counts"``: pruned trees whose leaves are counted tree by tree.
+
+    Claim: as ``Lumberjack``.
+    """
 
     name = "lumberjack-counts"
     settings = 'leaf="counts"; ranges, categories and classes declared'

@@ -209,9 +209,11 @@ def test_the_page_is_changed_between_its_marks_only(tmp_path):
     assert text.startswith("before\n" + rows.BLOCK[0])
     assert text.endswith(rows.BLOCK[1] + "after\n")
     assert "old" not in text
-    assert "| 1,000 rows | not run | not run | not run | not run |" in text
+    assert "| 1,000 rows | not run | not run | not run | not run | not run |" in text
     rows.put(rows.block(curves([0.5, 0.6, 0.7, 0.8, 0.85, 0.87, 0.89]), ["adult"], 5), page)
-    assert "| 40,000 rows | not run | 0.800, 0.870 | not run | not run |" in page.read_text("utf-8")
+    assert "| 40,000 rows | not run | 0.800, 0.870 | not run | not run | not run |" in page.read_text(
+        "utf-8"
+    )
     assert (tmp_path / rows.PICTURE).stat().st_size > 10_000
 
 

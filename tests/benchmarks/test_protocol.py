@@ -64,7 +64,9 @@ def go(cells, folder, **options):
 def test_the_protocol_is_the_papers():
     assert protocol.EPSILONS == (0.1, 0.5, 1, 2, 4, 8)  # the paper's, and a small one
     cells = protocol.paper_cells(["adult", "income"], list(protocol.SYSTEMS))
-    # Sixteen private systems, with three repetitions at both ends of epsilon; five that are not.
+    # Three repetitions at both ends of epsilon; once for all epsilons without privacy.
+    private = sum(system.claim != "none" for system in protocol.SYSTEMS.values())
+    assert (private, len(protocol.SYSTEMS)) == (16, 21)
     assert len(cells) == 2 * (16 * (4 * 5 + 2 * 3) + 5 * 5)
     at_the_ends = {c.repetition for c in cells if c.epsilon in (0.1, 8)}
     assert at_the_ends == {0, 1, 2}
