@@ -13,6 +13,7 @@ import resource
 import sys
 import threading
 import time
+import warnings
 import zlib
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,11 @@ def _warm_up(cell: Cell, train, domain, classes) -> None:
     X, y = few = tuple(part[:200] for part in train)
     trial = make_system(cell.system, cell.settings).trial
     model = make_system(cell.system, tuple({**dict(cell.settings), **trial}.items()))
-    model.fit(X, y, domain, classes, cell.epsilon, np.random.default_rng(0), few).predict(X)
+    # With a budget at which so few rows are enough to learn classes and grow whatever there is.
+    epsilon = None if cell.epsilon is None else 50.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it promises next to nothing
+        model.fit(X, y, domain, classes, epsilon, np.random.default_rng(0), few).predict(X)
 
 
 def _reset_peak() -> int:

@@ -144,6 +144,11 @@ def test_every_system_is_warm_before_it_is_measured(adult, monkeypatch):
     assert seen == [(200, 2), (320, 30)]
 
 
+def test_nothing_declared_is_warmed_up_too(adult):
+    found = one_cell.run(Cell("adult", "lumberjack-undeclared", (), 8.0, 0))  # 200 rows of 400 first
+    assert found["status"] == "done"
+
+
 def test_peak_memory_counts_what_comes_after_the_reset():
     big = np.ones(30_000_000)  # 240 MB, gone before the measurement
     del big
