@@ -109,6 +109,11 @@ def _tell(cells, given) -> int:
     """How much is to do, and how long it takes if cells take as long as their likes did."""
     estimate = runner.Estimate.of(given.folder, given.rows)
     todo = [c for c in cells if not runner.finished(runner.read(given.folder, c), given.limit)]
+    for system in dict.fromkeys(cell.system for cell in todo):
+        its = [cell for cell in todo if cell.system == system]
+        known = all(estimate.knows(cell) for cell in its)
+        guess = "" if known else " (a guess from other systems)"
+        print(f"{system}: {len(its)} to run, {runner.span(estimate.total(its, 1))}{guess}")
     left = estimate.total(todo, given.jobs)
     print(f"{len(cells)} cells, {len(todo)} to run, about {runner.span(left)} with {given.jobs} jobs")
     return 0

@@ -1,184 +1,180 @@
-"""Accuracy and AUC on real data: mean over five stratified 90-10 splits, with new noise each time.
+"""Accuracy, AUC and calibration on real data, or R2: means over 90-10 splits, with new noise each time.
 
-    LUMBERJACK_DATA=... python -m benchmarks.accuracy [--splits 5] [--data adult income ...]
-        [--epsilons 0.5 1 4] [--models default random ...]
+    LUMBERJACK_DATA=... python -m benchmarks.accuracy [--splits 5] [--rows 5000] [--data adult ...]
+        [--epsilons 0.5 1 4] [--models default lr-pairs ...] [--jobs 2] [--output out/accuracy.jsonl]
 
 delta = 1e-6. Compared on the same splits: the default (leaves fitted together) with declared columns
-and with nothing declared, the former default (guided splits, counted leaves), random splits,
-``paper()`` with 30 trees, DP-EBM of ``interpret-core`` with its defaults and the same bounds (extra
-``bench``), linear models and boosted trees of ``benchmarks/baselines``, and scikit-learn's forests
-and gradient boosting without privacy.
+and with nothing declared, counted leaves, random splits, ``paper()`` with 30 trees, linear models,
+boosted trees and naive Bayes of ``benchmarks/baselines``, DP-EBM of ``interpret-core`` with its defaults
+and the same bounds (extra ``bench``), and scikit-learn's forests and gradient boosting without privacy.
+For numbers also bounds of the target that are 10 and 1,000 times too wide.
+
+Every fit is a line of JSON in the output. A stopped run goes on where it was; a fit is repeated when
+the sources that it depends on have changed. ``python -m benchmarks.accuracy --print`` runs nothing.
 """
 
 import argparse
+import functools
+import hashlib
 import importlib.util
+import json
+import multiprocessing
+import os
+import sys
+import time
 import warnings
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from unittest import mock
 
 import numpy as np
-from sklearn.compose import make_column_transformer
-from sklearn.ensemble import (
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
-    HistGradientBoostingClassifier,
-    HistGradientBoostingRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
-from sklearn.metrics import r2_score, roc_auc_score
-from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
+from sklearn.metrics import r2_score
 
-from benchmarks.baselines import SYSTEMS, LRBinRegressor
+from benchmarks import contest, contestants, problems, scores
+from benchmarks.contestants import MODELS, NOT_PRIVATE, OURS, RIVALS
 from benchmarks.toy import SCALES, train
-from lumberjack import LumberjackClassifier, LumberjackRegressor
-from lumberjack.datasets import fetch_acs, fetch_adult, fetch_california_housing
-from lumberjack.kinds import Numeric
 
-DATA = {
-    "adult": fetch_adult,
-    "income": lambda: fetch_acs("income", "CA"),
-    "public_coverage": lambda: fetch_acs("public_coverage", "CA"),
-    "employment": lambda: fetch_acs("employment", "MA", range(2015, 2019)),
-    "housing": fetch_california_housing,
-}
+ROOT = Path(__file__).parent.parent
 EPSILONS = (0.5, 1.0, 4.0)
-RIVALS = ("lr-bin", "lr-pairs", "ebm-newton")
-NOT_PRIVATE = {  # classifier and regressor
-    "extra-trees": (ExtraTreesClassifier, ExtraTreesRegressor),
-    "random-forest": (RandomForestClassifier, RandomForestRegressor),
-    "hist-gradient-boosting": (HistGradientBoostingClassifier, HistGradientBoostingRegressor),
-}
-OURS = {  # parameters of the classifier; the regressor has no leaf
-    "default": {},
-    "undeclared": {},
-    "counts": {"leaf": "counts"},
-    "random": {"splits": "random", "leaf": "counts"},
-}
-MODELS = (*OURS, "paper", "dp-ebm", *RIVALS, *NOT_PRIVATE)
-BOUNDS = (0, 500_001)  # of the prices
+DATA = (*problems.FOUR, "occupation", "housing", "age", "rooms")
 
 
-def make(name, epsilon, domain, regression):
-    """One of MODELS, to be fitted; None if it is for classes only."""
-    target = {"y_bounds": BOUNDS} if regression else {"classes": [0, 1]}
-    shared = {"domain": domain, "n_jobs": 2, **target}
-    kind = LumberjackRegressor if regression else LumberjackClassifier
-    if name in OURS:
-        given = {k: v for k, v in OURS[name].items() if not (regression and k == "leaf")}
-        if regression and name == "counts":
-            return None
-        return kind(epsilon, **given, **({"n_jobs": 2} if name == "undeclared" else shared))
-    if name == "paper":
-        return None if regression else LumberjackClassifier.paper(epsilon, **shared)
-    if name == "dp-ebm":
-        return dp_ebm(epsilon, domain, regression)
-    if name in RIVALS:
-        system = SYSTEMS[name] if not regression else LRBinRegressor if name == "lr-bin" else None
-        return system and Rival(system(), domain, BOUNDS if regression else [0, 1], epsilon)
-    return not_private(name, domain, regression)
+@dataclass(frozen=True)
+class Task:
+    """One fit: a model on a table at an epsilon, with one split."""
+
+    data: str
+    model: str
+    epsilon: float | None  # None: not private
+    seed: int
+    rows: int | None = None  # to train on; None: all
 
 
-class Rival:
-    """One of ``benchmarks/baselines``, told at once what is public."""
-
-    def __init__(self, system, *public):
-        self.system, self.public = system, public
-        self.predict, self.predict_proba = system.predict, system.predict_proba
-
-    def fit(self, X, y):
-        self.system.fit(X, y, *self.public, np.random.default_rng())
-
-
-def not_private(name, domain, regression):
-    text = [n for n in domain if not isinstance(domain[n], Numeric)]
-    settings = {"random_state": 0}
-    if name == "hist-gradient-boosting":
-        settings |= {"categorical_features": range(len(text))}
-    elif name == "random-forest":
-        settings |= {"n_estimators": 300, "min_samples_leaf": 5, "n_jobs": 2}
-    else:
-        settings |= {"n_jobs": 2} if regression else {"min_samples_leaf": 5, "n_jobs": 2}
-    model = NOT_PRIVATE[name][regression](**settings)
-    encode = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
-    fill = FunctionTransformer(lambda frame: frame.fillna(-1))
-    return make_pipeline(make_column_transformer((encode, text), remainder=fill), model)
+@functools.cache
+def sources(model: str) -> str:
+    """A short name for the sources that a model's scores depend on."""
+    benchmarks = ROOT / "benchmarks"
+    paths = [benchmarks / f"{name}.py" for name in ("contestants", "problems", "scores")]
+    if model in OURS:
+        paths += sorted((ROOT / "src" / "lumberjack").rglob("*.py"))
+    elif model in RIVALS:
+        names = ("base", "bayes", "boosting", "cells", "linear")
+        paths += [benchmarks / "baselines" / f"{name}.py" for name in names]
+    found = hashlib.blake2b(digest_size=8)
+    for path in paths:
+        found.update(path.read_bytes())
+    return found.hexdigest()
 
 
-def dp_ebm(epsilon, domain, regression):
-    from interpret.privacy import DPExplainableBoostingClassifier, DPExplainableBoostingRegressor
-
-    numeric = {n: domain[n] for n in domain if isinstance(domain[n], Numeric)}
-
-    def clean(frame):
-        """Inside the bounds that it is told; it knows no missing numbers."""
-        frame = frame[list(domain)].copy()
-        for name in domain:
-            if name in numeric:
-                low, high = numeric[name].low, numeric[name].high
-                frame[name] = frame[name].astype(float).fillna(low).clip(low, high)
-            else:
-                frame[name] = frame[name].astype(str)
-        return frame
-
-    settings = {
-        "feature_types": ["continuous" if n in numeric else "nominal" for n in domain],
-        "privacy_bounds": {
-            i: (domain[n].low, domain[n].high) for i, n in enumerate(domain) if n in numeric
-        },
-        "epsilon": epsilon,
-        "delta": 1e-6,
-        "n_jobs": 1,
-    }
-    if regression:
-        settings |= {"privacy_target_min": BOUNDS[0], "privacy_target_max": BOUNDS[1]}
-    kind = DPExplainableBoostingRegressor if regression else DPExplainableBoostingClassifier
-    return make_pipeline(FunctionTransformer(clean), kind(**settings))
-
-
-def score(model, train, test, regression):
-    (X, y), (X_test, y_test) = train, test
+@functools.lru_cache(maxsize=1)
+def _table(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.fit(X, y)
-    if regression:
-        return [r2_score(y_test, model.predict(X_test))]
-    positive = model.predict_proba(X_test)[:, 1]
-    return np.mean(model.predict(X_test) == y_test), roc_auc_score(y_test, positive)
+        return problems.load(name)
 
 
-def folds(name, n_splits, first=0):
-    """Domain, and (train, test) of each split."""
-    X, y, domain = DATA[name]()
-    X, y = X.reset_index(drop=True), np.asarray(y)
-    regression = name == "housing"
-    y = y.astype(float) if regression else (y == np.unique(y)[1]).astype(int)
-    found = []
-    for seed in range(first, first + n_splits):
-        a, b, ya, yb = train_test_split(
-            X, y, test_size=0.1, stratify=None if regression else y, random_state=seed
-        )
-        found.append(((a, ya), (b, yb)))
-    return domain, found
+def run(task: Task) -> dict | None:
+    """Fit and measure; None if there is no such model for the target."""
+    table = _table(task.data)
+    model = contestants.make(task.model, task.epsilon, table)
+    if model is None:
+        return None
+    (X, y), (X_test, y_test) = problems.split(table, task.seed, task.rows)
+    begin = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            model.fit(X, y)
+        except ValueError:  # no class is frequent enough to be learned
+            if task.model != "undeclared" or not table.n_classes:
+                raise
+            model = None
+    took = time.process_time() - begin
+    if table.n_classes:
+        found = scores.of_classes(_shares(model, X_test, table.n_classes), y_test)
+    else:
+        found = {"r2": float(r2_score(y_test, model.predict(X_test)))}
+    return {**asdict(task), "sources": sources(task.model), **found, "fit_seconds": took}
 
 
-def compare(name, arguments):
-    regression = name == "housing"
-    domain, splits = folds(name, arguments.splits, arguments.first)
-    for epsilon in arguments.epsilons:
-        for label in arguments.models:
-            if label in NOT_PRIVATE and epsilon != arguments.epsilons[-1]:
-                continue  # they have no epsilon
-            model = make(label, epsilon, domain, regression)
-            if model is None:
-                continue
-            found = np.array([score(model, *fold, regression) for fold in splits])
-            cells = [f"{m:.4f} ± {s:.4f}" for m, s in zip(found.mean(0), found.std(0), strict=True)]
-            shown = "-" if label in NOT_PRIVATE else f"{epsilon:g}"
-            cells = ["", *cells] if regression else cells
-            print(
-                f"{name:16} {shown:>4}  {label:22} " + "   ".join(f"{c:15}" for c in cells), flush=True
-            )
+def _shares(model, X, n_classes):
+    """Probabilities of all classes, shape (n_rows, n_classes): 0 for those that were not learned."""
+    if model is None:
+        return np.full((len(X), n_classes), 1 / n_classes)
+    said = model.predict_proba(X)
+    known = getattr(model, "classes_", None)
+    if known is None or len(known) == n_classes:
+        return said
+    shares = np.zeros((len(said), n_classes))
+    shares[:, np.asarray(known)] = said
+    return shares
+
+
+def tasks_of(arguments) -> list[Task]:
+    """All fits, split by split, so that a stopped run has seen every model; tables one after another."""
+    out = []
+    for data in arguments.data:
+        for seed in range(arguments.first, arguments.first + arguments.splits):
+            for model in arguments.models:
+                for epsilon in (None,) if model in NOT_PRIVATE else arguments.epsilons:
+                    out.append(Task(data, model, epsilon, seed, arguments.rows))
+    return out
+
+
+def read(path: Path) -> dict[Task, dict]:
+    """Fits of an output that are not outdated. The last line may be half of one."""
+    found = {}
+    for line in path.read_text("utf-8").splitlines() if path.is_file() else ():
+        try:
+            record = json.loads(line)
+            task = Task(**{key: record[key] for key in Task.__dataclass_fields__})
+        except (ValueError, KeyError, TypeError):
+            continue
+        if record.get("sources") == sources(task.model):
+            found[task] = record
+    return found
+
+
+def run_all(tasks, path: Path, jobs: int) -> int:
+    """Run what the output lacks, several fits at a time, each in one thread; how many failed."""
+    done = read(path)
+    waiting = [task for task in tasks if task not in done]
+    failed = 0
+    path.parent.mkdir(parents=True, exist_ok=True)
+    spawn = multiprocessing.get_context("spawn")
+    threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
+    with (
+        mock.patch.dict(os.environ, threads),
+        path.open("a", encoding="utf-8") as file,
+        ProcessPoolExecutor(jobs, mp_context=spawn) as pool,
+    ):
+        if file.tell():
+            file.write("\n")  # what was written last may be half a line
+        running = {pool.submit(run, task): task for task in waiting}
+        try:
+            for n, future in enumerate(as_completed(running), 1):
+                error = future.exception()
+                if error is None and (record := future.result()) is not None:
+                    file.write(json.dumps(record) + "\n")
+                    file.flush()
+                failed += error is not None
+                how = f": {type(error).__name__}: {error}" if error else ""
+                print(f"{n}/{len(waiting)} {running[future]}{how}", file=sys.stderr, flush=True)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return failed
+
+
+def _there(name: str) -> bool:
+    """Whether a table can be had; said if not."""
+    try:
+        _table(name)
+    except FileNotFoundError as error:
+        print(f"{name} is left out: {error}", file=sys.stderr)
+        return False
+    return True
 
 
 def toy():
@@ -188,23 +184,31 @@ def toy():
             print(f"{f'toy, ranges x{scale}':16} {name:35} {accuracy:.4f}", flush=True)
 
 
-def main():
+def main(words=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--first", type=int, default=0, help="seed of the first split")
-    parser.add_argument("--data", nargs="*", default=[*DATA, "toy"], choices=[*DATA, "toy"])
+    parser.add_argument("--rows", type=int, help="train on so many rows of each split")
+    parser.add_argument("--data", nargs="*", default=DATA, choices=[*problems.PROBLEMS, "toy"])
     parser.add_argument("--epsilons", nargs="*", type=float, default=EPSILONS)
     parser.add_argument("--models", nargs="*", default=MODELS, choices=MODELS)
-    arguments = parser.parse_args()
-    if "dp-ebm" in arguments.models and importlib.util.find_spec("interpret") is None:
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="fits at a time")
+    parser.add_argument("--output", type=Path, default=ROOT / "out" / "accuracy.jsonl")
+    parser.add_argument("--print", action="store_true", help="only print what there is")
+    given = parser.parse_args(words)
+    if "dp-ebm" in given.models and importlib.util.find_spec("interpret") is None:
         print("DP-EBM is left out: interpret-core is not installed (pip install 'interpret-core<0.8')")
-        arguments.models = [m for m in arguments.models if m != "dp-ebm"]
-    print(
-        f"{'data':16} {'eps':>4}  {'model':22} {'accuracy':15}   {'AUC':15}   R2 (housing: last column)"
-    )
-    for name in arguments.data:
-        toy() if name == "toy" else compare(name, arguments)
+        given.models = [m for m in given.models if m != "dp-ebm"]
+    if "toy" in given.data:
+        toy()
+        given.data = [name for name in given.data if name != "toy"]
+    given.data = [name for name in given.data if _there(name)]
+    tasks = tasks_of(given)
+    failed = 0 if given.print else run_all(tasks, given.output, given.jobs)
+    found = read(given.output)
+    print(contest.tables([found[task] for task in tasks if task in found]))
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -4,10 +4,15 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks import ahead
 from benchmarks.baselines import SYSTEMS
+from benchmarks.protocol import ABLATED, ABLATIONS, EPSILONS
+from benchmarks.results import mean_and_spread, title_of
 
 COLOURS = {
     "lumberjack": "#D55E00",
+    "lumberjack-undeclared": "#FF9E4A",
+    "lumberjack-counts": "#A65628",
     "paper": "#E69F00",
     "top-down": "#999999",
     "snr": "#009E73",
@@ -19,6 +24,8 @@ COLOURS = {
     "ebm-newton": "#B22222",
     "lr-bin": "#7B68EE",
     "lr-pairs": "#4B0082",
+    "lr-nested": "#008080",
+    "naive-bayes": "#9ACD32",
     "random-full": "#BBBBBB",
     "extra-trees": "#666666",
     "random-forest": "#2F4F4F",
@@ -37,12 +44,12 @@ def draw_all(results, folder: Path) -> set[str]:
     import matplotlib
 
     matplotlib.use("Agg")
-    from benchmarks.protocol import ABLATIONS
-
     drawn = set()
     for key, label in (("accuracy", "accuracy"), ("auc", "AUC")):
         if results.datasets and _comparison(results, key, label, folder / f"{key}.png"):
             drawn.add(key)
+        if results.datasets and _means(results, key, label, folder / f"mean-{key}.png"):
+            drawn.add(f"mean-{key}")
     if results.datasets and _costs(results, folder / "costs.png"):
         drawn.add("costs")
     for name in ABLATIONS:
@@ -76,9 +83,6 @@ def _save(figure, path: Path, n_columns: int) -> None:
 
 
 def _comparison(results, key: str, label: str, path: Path) -> bool:
-    from benchmarks.protocol import EPSILONS
-    from benchmarks.report import mean_and_spread, title_of
-
     figure, axes = _panels(len(results.datasets))
     found = False
     for axis, dataset in zip(axes, results.datasets, strict=True):
@@ -109,6 +113,31 @@ def _comparison(results, key: str, label: str, path: Path) -> bool:
     return found
 
 
+def _means(results, key: str, label: str, path: Path) -> bool:
+    """Means over data sets against epsilon, from about the default's lowest on, lest others press it."""
+    figure, (axis,) = _panels(1)
+    lines = {}
+    for epsilon in EPSILONS:
+        for name, mean in ahead.means(results, epsilon, key).items():
+            lines.setdefault(name, []).append((epsilon, mean))
+    lowest = min((mean for _, mean in lines.get(ahead.DEFAULT, [])), default=None)
+    for name, points in lines.items():
+        style = {"color": COLOURS[name], "label": name + NOTES.get(SYSTEMS[name].claim, "")}
+        wide, dash = (2.2, "-") if name in ahead.OURS else (1.2, "--")
+        axis.plot(*zip(*points, strict=True), dash, marker="o", ms=3, lw=wide, **style)
+    for name, mean in ahead.means(results, None, key).items():
+        axis.axhline(mean, linestyle=":", color=COLOURS[name], label=f"{name} (not private)")
+    if lowest is not None:
+        axis.set_ylim(bottom=lowest - 0.02)
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(EPSILONS, [f"{e:g}" for e in EPSILONS])
+    axis.set_xlabel("ε")
+    axis.set_ylabel(f"mean {label} over {len(results.datasets)} data sets")
+    figure.set_size_inches(7.2, 6.4)
+    _save(figure, path, 3)
+    return bool(lines)
+
+
 COSTS = {
     "fit_seconds": ("fit, seconds", 1.0),
     "predict_seconds": ("predict the test split, seconds", 1.0),
@@ -119,8 +148,6 @@ COSTS = {
 
 def _costs(results, path: Path) -> bool:
     """Time, memory and size at epsilon = 1: a line a system, a mark a data set."""
-    from benchmarks.report import mean_and_spread, title_of
-
     figure, axes = _panels(len(COSTS))
     names = list(SYSTEMS)[::-1]
     found = False
@@ -148,8 +175,7 @@ def _costs(results, path: Path) -> bool:
 
 
 def _ablation(results, name: str, path: Path) -> bool:
-    from benchmarks.protocol import ABLATED, ABLATIONS
-    from benchmarks.report import ablation_points, title_of
+    from benchmarks.report import ablation_points
 
     ablation = ABLATIONS[name]
     lines = {dataset: ablation_points(results, name, dataset) for dataset in ABLATED}

@@ -66,7 +66,8 @@ class Estimate:
                 found = json.loads(path.read_text("utf-8"))
                 cell = Cell.from_dict(found["cell"])
                 if cell.rows == rows and found["status"] in ("done", "cut off"):
-                    estimate.add(cell, found.get("seconds", found.get("limit")))
+                    each = (found.get(key) for key in ("cpu_seconds", "seconds", "limit"))
+                    estimate.add(cell, next(seconds for seconds in each if seconds is not None))
         return estimate
 
     @staticmethod
@@ -83,6 +84,10 @@ class Estimate:
         """The median of the most similar cells, so that a pause does not count; None without any."""
         known = [key for key in self._likes(cell) if key in self.seen]
         return float(np.median(self.seen[known[0]])) if known else None
+
+    def knows(self, cell: Cell) -> bool:
+        """Whether a cell of this system on this data set was run."""
+        return self._likes(cell)[1] in self.seen
 
     def total(self, cells: list[Cell], jobs: int) -> float | None:
         """Seconds for all of those cells, so many at a time."""

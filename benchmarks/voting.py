@@ -10,10 +10,11 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
-from benchmarks.accuracy import DATA, EPSILONS
+from benchmarks.problems import FOUR, PROBLEMS
 from lumberjack import LumberjackClassifier
 from lumberjack.old_votes import log_shares
 
+EPSILONS = (0.5, 1.0, 4.0)
 TRAIN = 80_000
 
 
@@ -51,10 +52,8 @@ def main():
     mean = {name: [] for name in names}
     print("| data | ε | " + " | ".join(names) + " |")
     print("|---|---|" + "---|" * len(names))
-    for data, fetch in DATA.items():
-        if data == "housing":
-            continue
-        X, y, domain = fetch()
+    for data in FOUR:
+        X, y, domain = PROBLEMS[data].fetch()
         y = np.asarray(y)
         y = (y == np.unique(y)[1]).astype(int)
         for epsilon in EPSILONS:

@@ -3,11 +3,13 @@
 import importlib.util
 
 from benchmarks.baselines.base import Baseline
+from benchmarks.baselines.bayes import NaiveBayes
 from benchmarks.baselines.boosting import EBMNewton
 from benchmarks.baselines.greedy import Greedy, GreedyZCDP
-from benchmarks.baselines.linear import LRBin, LRBinRegressor, LRPairs
+from benchmarks.baselines.linear import LRBin, LRBinRegressor, LRNested, LRPairs
 from benchmarks.baselines.packages import (
     DPEBM,
+    CountedLumberjack,
     DecisionTree,
     Diffprivlib,
     ExtraTrees,
@@ -15,6 +17,7 @@ from benchmarks.baselines.packages import (
     Lumberjack,
     PaperLumberjack,
     RandomForest,
+    UndeclaredLumberjack,
 )
 from benchmarks.baselines.random_trees import HeavyHitterForest, RandomFull, TopDown
 from benchmarks.baselines.smooth import SmoothSensitivity
@@ -26,6 +29,8 @@ SYSTEMS: dict[str, type[Baseline]] = {
     system.name: system
     for system in (
         Lumberjack,
+        UndeclaredLumberjack,
+        CountedLumberjack,
         PaperLumberjack,
         TopDown,
         SNR,
@@ -37,6 +42,8 @@ SYSTEMS: dict[str, type[Baseline]] = {
         EBMNewton,
         LRBin,
         LRPairs,
+        LRNested,
+        NaiveBayes,
         RandomFull,
         ExtraTrees,
         RandomForest,

@@ -15,6 +15,7 @@ from lumberjack.kinds import Categorical
 BINS = 32  # of equal width, for a number
 WIDE = 200  # a number with a larger range has as many bins on a signed logarithmic scale, too
 COARSE = 6  # noisy quantile groups of a number
+SCALES = (2, 4, 8, 16, 32)  # numbers of noisy quantile groups, each within those before
 FOLDED = 12  # codes of a category with more values: the most frequent ones, and one for the rest
 BLOCK = 4096  # rows at a time, so that their cells stay in the processor's cache
 
@@ -67,32 +68,49 @@ def public_codings(domain):
     return out
 
 
-def coarse_codings(values, domain, mu, rng):
-    """One coding a column, of few codes: noisy quantiles of numbers, and the frequent categories.
+def histograms(values, domain, mu, rng):
+    """For each column: its finest coding, its kind, and noisy counts of its codes where they are needed.
 
-    A row is in one cell of each histogram that this needs. Noise sqrt(histograms) / mu makes all of
-    them together mu-GDP.
+    They are for numbers and for categories with many values. A row is in one cell of each histogram.
+    Noise sqrt(histograms) / mu makes all of them together mu-GDP.
     """
     fine = []
     for j, kind in enumerate(domain.kinds):
         cuts = [c.cuts for c in public_codings(domain) if c.column == j]
-        to_learn = kind.size > FOLDED or not isinstance(kind, Categorical)
-        fine.append((cut_at(j, np.concatenate(cuts)), kind, to_learn))
-    noise = math.sqrt(sum(to_learn for *_, to_learn in fine)) / mu
-    out = []
-    for coding, kind, to_learn in fine:
-        if to_learn:
+        fine.append((cut_at(j, np.concatenate(cuts)), kind))
+    to_learn = [not isinstance(kind, Categorical) or kind.size > FOLDED for _, kind in fine]
+    noise = math.sqrt(sum(to_learn)) / mu
+    for (coding, kind), needed in zip(fine, to_learn, strict=True):
+        counts = None
+        if needed:
             counts = np.bincount(coding.codes(values), minlength=coding.size)
-            noisy = counts + rng.normal(scale=noise, size=coding.size)
-            coding = (fold if isinstance(kind, Categorical) else cut_at_quantiles)(coding, noisy)
-        out.append(coding)
-    return out
+            counts = counts + rng.normal(scale=noise, size=coding.size)
+        yield coding, kind, counts
 
 
-def cut_at_quantiles(coding, counts):
-    """At most COARSE intervals of about equal counts, which may be negative."""
+def coarse(coding, kind, counts):
+    """Few codes for a column: noisy quantiles of a number, the frequent ones of many categories."""
+    if counts is None:
+        return coding
+    return fold(coding, counts) if isinstance(kind, Categorical) else cut_at_quantiles(coding, counts)
+
+
+def coarse_codings(values, domain, mu, rng):
+    """One coding a column, of few codes; for the price of ``histograms``."""
+    return [coarse(*found) for found in histograms(values, domain, mu, rng)]
+
+
+def nested_codings(coding, kind, counts):
+    """A number's noisy quantiles on all SCALES, from halves to the finest; a category as it is."""
+    if isinstance(kind, Categorical):
+        return [coding]
+    return [cut_at_quantiles(coding, counts, size) for size in SCALES]
+
+
+def cut_at_quantiles(coding, counts, most=COARSE):
+    """At most so many intervals of about equal counts, which may be negative."""
     below = np.maximum.accumulate(np.cumsum(counts))
-    goals = below[-1] * np.arange(1, COARSE) / COARSE
+    goals = below[-1] * np.arange(1, most) / most
     last = np.searchsorted(below, goals)  # bin of each group with which its goal is reached
     return cut_at(coding.column, coding.cuts[last[last < len(coding.cuts)]])
 

@@ -10,7 +10,14 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from benchmarks.baselines.base import DELTA, Baseline, digest, values_of
-from benchmarks.baselines.cells import OneHot, coarse_codings, public_codings
+from benchmarks.baselines.cells import (
+    OneHot,
+    coarse,
+    coarse_codings,
+    histograms,
+    nested_codings,
+    public_codings,
+)
 from lumberjack.accounting import gaussian_mu
 
 
@@ -95,6 +102,26 @@ class LRPairs(LRBin):
         groups = [(), *((coding,) for coding in public_codings(self.domain))]
         weights = [1.0] * len(groups) + [self.WEIGHT] * len(pairs)
         return OneHot(groups + pairs, weights), math.sqrt(1 - self.SHARE) * mu
+
+
+class LRNested(LRPairs):
+    """The same with each number cut on five scales, from noisy halves to 32 noisy quantile groups.
+
+    A weight of a coarse group is shared by all groups within it, and learned from all of their rows, so
+    that neighbours are alike unless their own rows say otherwise: what a smooth prior does.
+
+    Claim: as ``LRPairs``; the same histograms give all scales.
+    """
+
+    name = "lr-nested"
+    settings = "as lr-pairs, numbers in 2, 4, 8, 16 and 32 noisy quantile groups at once"
+
+    def _encode(self, values, mu, rng):
+        found = list(histograms(values, self.domain, math.sqrt(self.SHARE) * mu, rng))
+        columns = [(coding,) for each in found for coding in nested_codings(*each)]
+        pairs = list(itertools.combinations([coarse(*each) for each in found], 2))
+        weights = [1.0] * (1 + len(columns)) + [self.WEIGHT] * len(pairs)
+        return OneHot([(), *columns, *pairs], weights), math.sqrt(1 - self.SHARE) * mu
 
 
 class LRBinRegressor(LRBin):

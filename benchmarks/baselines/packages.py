@@ -29,7 +29,8 @@ class Lumberjack(Baseline):
     name = "lumberjack"
     claim = "proved"
     reason = "joint bound, recomputable"
-    settings = "defaults"
+    settings = "defaults; ranges, categories and classes declared"
+    declared = True
 
     def __init__(self, **settings):
         self.given = settings
@@ -39,34 +40,66 @@ class Lumberjack(Baseline):
     def identity(self, epsilon) -> str:
         """What a seeded fit says of a fixed table.
 
-        Every change of a default, of the trees, of the noise or of the votes shows in it, and one that
-        only makes things faster does not: seeded noise does not depend on the order of execution.
+        Every change of a default, of what is learned, of the noise or of the votes shows in it, and one
+        that only makes things faster does not: seeded noise does not depend on the order of execution.
         """
-        X, y, domain = _fixed_table()
-        model = self._make(epsilon).set_params(domain=domain, classes=[0, 1], n_jobs=1, random_state=0)
+        X, y, domain = _fixed_table(4000 * max(1, round(0.5 / epsilon)))
+        model = self._declare(self._make(epsilon), domain, [0, 1]).set_params(random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyLeakWarning)
             return f"{self.version}-{digest(model.fit(X, y).predict_proba(X))}"
 
     def _make(self, epsilon):
-        return LumberjackClassifier(epsilon, DELTA, **{"leaf": "counts", **self.given})
+        return LumberjackClassifier(epsilon, DELTA, **self.given)
+
+    def _declare(self, model, domain, classes):
+        """The model, told what is public about the table."""
+        known = {"domain": domain, "classes": classes} if self.declared else {}
+        return model.set_params(n_jobs=1, **known)
 
     def _fit(self, X, target, epsilon, rng, validation):
-        model = self._make(epsilon)
         classes = list(range(len(self.classes)))
-        model.set_params(domain=self.domain, classes=classes, n_jobs=1)
-        self.model = model.fit(X, target)
+        self.model = self._declare(self._make(epsilon), self.domain, classes).fit(X, target)
 
     def _scores(self, X):
-        return self.model.predict_proba(X)
+        scores = np.zeros((len(X), len(self.classes)))  # 0 for a class that was not learned
+        scores[:, self.model.classes_] = self.model.predict_proba(X)
+        return scores
 
 
-def _fixed_table():
-    """4,000 rows of numbers and categories: enough to split at every epsilon of the protocol."""
+def _fixed_table(n):
+    """Rows of numbers and categories: 4,000 are enough to split at epsilon = 0.5."""
+    import pandas
+
     rng = np.random.RandomState(0)  # its streams are frozen
-    X = np.column_stack([rng.rand(4000), rng.rand(4000) ** 2, rng.randint(5, size=4000)])
-    y = ((X[:, 0] > 0.6) ^ (X[:, 2] == 1)).astype(int)
-    return X, y, Domain({"a": (0, 1), "b": (0, 1), "c": Domain.categorical([0, 1, 2, 3, 4])})
+    a, b, c = rng.rand(n), rng.rand(n) ** 2, rng.randint(5, size=n)
+    y = ((a > 0.6) ^ (c == 1)).astype(int)
+    domain = Domain({"a": (0, 1), "b": (0, 1), "c": Domain.categorical(list("01234"))})
+    return pandas.DataFrame({"a": a, "b": b, "c": c.astype(str)}), y, domain
+
+
+class UndeclaredLumberjack(Lumberjack):
+    """The same with nothing declared: cuts, categories and classes are learned and paid for.
+
+    Claim: as ``Lumberjack``.
+    """
+
+    name = "lumberjack-undeclared"
+    settings = "defaults; nothing declared"
+    declared = False
+
+
+class CountedLumberjack(Lumberjack):
+    """The default before, ``leaf="counts"``: pruned trees whose leaves are counted tree by tree.
+
+    Claim: as ``Lumberjack``.
+    """
+
+    name = "lumberjack-counts"
+    settings = 'leaf="counts"; ranges, categories and classes declared'
+
+    def _make(self, epsilon):
+        return LumberjackClassifier(epsilon, DELTA, **{"leaf": "counts", **self.given})
 
 
 class PaperLumberjack(Lumberjack):

@@ -34,7 +34,8 @@ def table(n, seed=0):
 
 def test_every_row_of_the_paper_is_there_and_each_system_states_its_claim():
     expected = "lumberjack paper top-down snr smooth greedy greedy-zcdp diffprivlib dp-ebm random-full"
-    beyond = "ebm-newton lr-bin lr-pairs random-forest hist-gradient-boosting"
+    beyond = "lumberjack-undeclared lumberjack-counts ebm-newton lr-bin lr-pairs lr-nested naive-bayes "
+    beyond += "random-forest hist-gradient-boosting"
     expected = [*expected.split(), "extra-trees", "decision-tree", *beyond.split()]
     assert sorted(SYSTEMS) == sorted(expected)
     for system in SYSTEMS.values():
@@ -327,11 +328,29 @@ def test_lumberjack_and_paper_are_what_they_say():
     promise = model.model.guarantee_
     assert (promise.epsilon, promise.delta, promise.caveats) == (2.0, 1e-6, ())
     assert np.mean(model.predict(frame) == y) > 0.75
+    assert promise.leaf == "fitted"
+    assert model.model.domain == DOMAIN
+    counted = packages.CountedLumberjack().fit(frame, y, DOMAIN, [0, 1], 2.0, None)
+    assert counted.model.guarantee_.leaf == "counts"
+    undeclared = packages.UndeclaredLumberjack().fit(frame, y, DOMAIN, [0, 1], 2.0, None)
+    assert undeclared.model.domain is undeclared.model.classes is None
+    uses = {event.use for event in undeclared.model.guarantee_.events}
+    assert {"categories", "classes"} <= uses
     paper = packages.PaperLumberjack(n_estimators=30).fit(frame, y, DOMAIN, [0, 1], 2.0, None)
     promise = paper.model.guarantee_
     found = (promise.accounting, promise.leaf, promise.max_depth, promise.structure_share)
     assert found == ("paper", "exponential", 100, 0.75)
     assert promise.n_estimators == 30
+
+
+def test_a_class_that_is_not_learned_has_no_share():
+    frame, _ = table(2000)
+    y = np.where(np.arange(2000) == 0, "rare", np.where(frame["b"] > 5, "many", "more"))
+    model = packages.UndeclaredLumberjack().fit(frame, y, DOMAIN, ["many", "more", "rare"], 2.0, None)
+    shares = model.predict_proba(frame)
+    assert shares.shape == (2000, 3)
+    assert set(shares[:, 2]) == {0.0}
+    assert np.mean(model.predict(frame) == y) > 0.9
 
 
 @pytest.mark.parametrize("system", [packages.ExtraTrees, packages.DecisionTree])

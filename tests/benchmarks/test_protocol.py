@@ -24,7 +24,8 @@ from lumberjack.datasets.codebooks import ADULT
 from lumberjack.kinds import Categorical
 
 SNR = Cell("adult", "snr", (), 1.0, 0)
-OURS = ("lumberjack", "paper", "top-down")  # what a change of the library may change
+FORESTS = ("lumberjack", "lumberjack-undeclared", "lumberjack-counts")
+OURS = (*FORESTS, "paper", "top-down")  # what a change of the library may change
 ENDLESS = [Cell("adult", "greedy", (("n_trees", 10**6),), 1.0, r) for r in range(4)]
 
 
@@ -61,13 +62,20 @@ def go(cells, folder, **options):
 
 
 def test_the_protocol_is_the_papers():
-    assert protocol.EPSILONS == (0.5, 1, 2, 4, 8)
+    assert protocol.EPSILONS == (0.1, 0.5, 1, 2, 4, 8)  # the paper's, and a small one
     cells = protocol.paper_cells(["adult", "income"], list(protocol.SYSTEMS))
-    assert len(cells) == 2 * (12 * 5 * 5 + 5 * 5)  # twelve private systems, five that are not
+    # Three repetitions at both ends of epsilon; once for all epsilons without privacy.
+    private = sum(system.claim != "none" for system in protocol.SYSTEMS.values())
+    assert (private, len(protocol.SYSTEMS)) == (16, 21)
+    assert len(cells) == 2 * (16 * (4 * 5 + 2 * 3) + 5 * 5)
+    at_the_ends = {c.repetition for c in cells if c.epsilon in (0.1, 8)}
+    assert at_the_ends == {0, 1, 2}
+    assert {c.repetition for c in cells if c.epsilon in (0.5, None)} == {0, 1, 2, 3, 4}
+    assert len(protocol.paper_cells(["adult"], ["snr"], repetitions=2)) == 6 * 2
     assert len({c.name for c in cells}) == len(cells)
     paper = {c.dataset: dict(c.settings) for c in cells if c.system == "paper"}
     assert paper == {"adult": {"n_estimators": 30}, "income": {"n_estimators": 50}}
-    assert {c.settings for c in cells if c.system == "lumberjack"} == {()}
+    assert {c.settings for c in cells if c.system in FORESTS} == {()}
     assert [c.repetition for c in cells] == sorted(c.repetition for c in cells)
 
 
@@ -89,9 +97,9 @@ def test_every_ablation_asked_for_is_there():
             protocol.make_system(c.system, c.settings)
             assert Cell.from_dict(json.loads(json.dumps(c.to_dict()))) == c
     shared = set(protocol.ablation_cells(["splits", "trees"])) & set(
-        protocol.paper_cells(protocol.ABLATED, ["lumberjack"])
+        protocol.paper_cells(protocol.ABLATED, ["lumberjack-counts"])
     )
-    assert len(shared) == 2 * 5 * 5  # the default at every epsilon is run once for all studies
+    assert len(shared) == 2 * (4 * 5 + 3)  # counted leaves at an epsilon are run once for all studies
 
 
 def test_the_split_is_80_10_10_stratified_and_another_each_time():
@@ -114,6 +122,7 @@ def test_a_cell_measures_what_it_says(adult):
         1.0,
         1.0,
     )  # the label is a column
+    assert (found["brier"], found["ece"]) == (0.0, 0.0)
     assert found["rows"] == 400
     for key in ("fit_seconds", "predict_seconds", "model_bytes", "seconds"):
         assert found[key] > 0
@@ -133,6 +142,11 @@ def test_every_system_is_warm_before_it_is_measured(adult, monkeypatch):
     monkeypatch.setattr(smooth, "trial", {"n_trees": 2})
     one_cell.run(Cell("adult", "smooth", (), 1.0, 0))
     assert seen == [(200, 2), (320, 30)]
+
+
+def test_nothing_declared_is_warmed_up_too(adult):
+    found = one_cell.run(Cell("adult", "lumberjack-undeclared", (), 8.0, 0))  # 200 rows of 400 first
+    assert found["status"] == "done"
 
 
 def test_peak_memory_counts_what_comes_after_the_reset():
@@ -196,7 +210,9 @@ def test_a_change_of_a_default_outdates_the_librarys_cells_and_no_others(forgetf
     forgetful()
     monkeypatch.setitem(LumberjackClassifier.__init__.__kwdefaults__, "max_depth", 90)
     changed = {cell.system for cell in cells if identity(cell) != before[cell]}
-    assert changed == {"lumberjack"}  # paper() states its depth, and the others have their own
+    assert changed == {
+        "lumberjack-counts"
+    }  # paper() states its depth, the others have none or their own
 
 
 def test_a_change_of_the_noise_outdates_cells_at_every_epsilon(forgetful, monkeypatch):
@@ -321,6 +337,11 @@ def test_the_estimate_knows_what_is_in_the_folder(tmp_path):
     one_cell.write(runner.path_of(tmp_path, ENDLESS[0]), cut)
     estimate = runner.Estimate.of(tmp_path, None)
     assert [estimate.seconds(cell) for cell in (SNR, ENDLESS[1])] == [15.0, 50.0]
+    assert estimate.knows(Cell("adult", "snr", (), 8.0, 4))
+    assert not estimate.knows(Cell("income", "snr", (), 1.0, 0))
+    busy = {"cell": SNR.to_dict(), "status": "done", "seconds": 99.0, "cpu_seconds": 3.0}
+    one_cell.write(runner.path_of(tmp_path, SNR), busy)  # processor time, where it is known
+    assert runner.Estimate.of(tmp_path, None).seconds(SNR) == (3.0 + 20.0) / 2
 
 
 def test_progress_goes_up_and_says_how_long(adult, capsys):
@@ -339,7 +360,9 @@ def test_the_command_runs_and_goes_on(adult, capsys, monkeypatch):
     words = ["run", "--dataset", "adult", "travel_time", "--system", "snr", "--epsilon", "1", "2"]
     words += ["--repetitions", "1", "--jobs", "2", "--folder", str(adult / "out")]
     assert main([*words, "--dry-run"]) == 0
-    assert "2 cells, 2 to run" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "snr: 2 to run, an unknown time (a guess from other systems)" in said
+    assert "2 cells, 2 to run" in said
     assert main(words) == 0
     said = capsys.readouterr()
     assert "2 done" in said.out

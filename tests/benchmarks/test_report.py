@@ -62,11 +62,11 @@ def test_means_and_deviations_are_right(tmp_path):
     put(tmp_path, "snr", [0.7, 0.8])
     put(tmp_path, "greedy", [0.7])
     text = page(tmp_path)
-    assert row(text, "greedy", "## Accuracy").split(" | ")[2] == "0.7000 (1)"
+    assert row(text, "greedy", "## Accuracy").split(" | ")[3] == "0.7000 (1)"
     # deviations by hand: sqrt(10 * 0.0004 / 4) and 0.1 / sqrt(2)
-    assert row(text, "lumberjack", "## Accuracy").split(" | ")[2] == "0.8400 ± 0.0316"
-    assert row(text, "snr", "## Accuracy").split(" | ")[2] == "0.7500 ± 0.0707 (2)"
-    assert row(text, "lumberjack", "## AUC").split(" | ")[2] == "0.8900 ± 0.0316"
+    assert row(text, "lumberjack", "## Accuracy").split(" | ")[3] == "0.8400 ± 0.0316"
+    assert row(text, "snr", "## Accuracy").split(" | ")[3] == "0.7500 ± 0.0707 (2)"
+    assert row(text, "lumberjack", "## AUC").split(" | ")[3] == "0.8900 ± 0.0316"
     assert row(text, "lumberjack", "## Time").split(" | ")[1:] == [
         "2.00 s",
         "0.500 s",
@@ -74,7 +74,7 @@ def test_means_and_deviations_are_right(tmp_path):
         "4 kB |",
     ]
     assert "commit: abc1234" in text
-    for name in ("accuracy", "auc", "costs"):
+    for name in ("accuracy", "auc", "mean-accuracy", "mean-auc", "costs"):
         assert f"results/{name}.png" in text
         assert (tmp_path / "docs" / "results" / f"{name}.png").stat().st_size > 10_000
 
@@ -95,33 +95,65 @@ def test_what_is_missing_says_why(tmp_path):
     put(tmp_path, "dp-ebm", [0], status="absent", why="interpret is not installed")
     put(tmp_path, "greedy", [0], status="failed", why="ValueError")
     text = page(tmp_path)
-    expected = {"diffprivlib": "> 900 s", "dp-ebm": "absent", "greedy": "failed", "top-down": "–"}
+    expected = {"diffprivlib": "> 900 s", "dp-ebm": "absent", "greedy": "failed", "top-down": "not run"}
     for system, entry in expected.items():
-        assert row(text, system, "## Accuracy").split(" | ")[2] == entry
-    assert row(text, "diffprivlib", "## Accuracy").split(" | ")[3] == "not run"
-    assert row(text, "extra-trees", "## Accuracy") == "| extra-trees |  |  |  |  |  | 0.9000 (1) |"
+        assert row(text, system, "## Accuracy").split(" | ")[3] == entry
+    assert row(text, "diffprivlib", "## Accuracy").split(" | ")[4] == "not run"
+    assert row(text, "extra-trees", "## Accuracy") == "| extra-trees |  |  |  |  |  |  | 0.9000 (1) |"
     assert "cut off after 900 seconds" in text
     assert row(text, "diffprivlib", "## Time").split(" | ")[1] == "> 900 s"
 
 
-def test_the_order_is_checked_and_said(tmp_path):
+def test_it_is_said_who_is_ahead_where(tmp_path):
     put(tmp_path, "lumberjack", [0.85, 0.85], 0.5)
-    put(tmp_path, "paper", [0.84, 0.84], 0.5)
+    put(tmp_path, "paper", [0.82, 0.82], 0.5)
     put(tmp_path, "snr", [0.83, 0.83], 0.5)
     put(tmp_path, "lumberjack", [0.84, 0.86], 1.0)
-    put(tmp_path, "paper", [0.86, 0.86], 1.0)  # better by 0.01, deviation 0.0141
+    put(tmp_path, "lr-pairs", [0.86, 0.86], 1.0)
     put(tmp_path, "smooth", [0.90, 0.90], 1.0)
-    put(tmp_path, "extra-trees", [0.99], None)  # not private: not in the order
+    put(tmp_path, "extra-trees", [0.99], None)  # not private: next to nobody
     text = page(tmp_path)
-    part = text[text.index("## Does the order hold?") :]
-    half, one = (line.split(" | ") for line in part.splitlines() if line.startswith("| Adult"))
-    assert half[1:] == ["0.5", "yes (+0.0100)", "snr, 0.8300", "yes (+0.0100)", "yes (+0.0200) |"]
-    assert one[2] == "within one s.d. (-0.0100)"
-    assert one[3:] == ["smooth (claim broken), 0.9000", "**no** (-0.0400)", "**no** (-0.0500) |"]
-    said = "default ≥ `paper()`: 1 of 2, 1 more within one standard deviation; "
-    said += "`paper()` ≥ best other: 1 of 2, 0 more within one standard deviation; "
-    assert said in part
-    assert "Not in it, for lack of results: top-down on Adult, greedy on Adult, " in part
+    part = text[text.index("**Accuracy above the best rival**") :]
+    half, one = (line.split(" | ") for line in part.splitlines()[4:6])
+    assert half == ["| Adult", "0.5", "snr, 0.8300", "+0.0200", "not run", "not run", "**-0.0100** |"]
+    assert one[2:4] == ["smooth (claim broken), 0.9000", "**-0.0500**"]
+    said = "- Accuracy: no rival is ahead of the default in 1 of 2 cases; ahead of it are lr-pairs on "
+    assert said + "Adult at ε = 1 (+0.0100); smooth (claim broken) on Adult at ε = 1 (+0.0500)." in text
+    assert "Not run at ε = 0.1: lumberjack, paper, snr, smooth, lr-pairs; " in text
+    assert "at all: lumberjack-undeclared, lumberjack-counts, top-down, greedy, " in text
+
+
+def test_means_are_of_systems_with_results_on_all_data_sets(tmp_path):
+    for dataset, accuracy in (("adult", 0.8), ("income", 0.7)):
+        put(tmp_path, "lumberjack", [accuracy], dataset=dataset)
+        put(tmp_path, "lr-bin", [accuracy + 0.01], dataset=dataset)
+        put(tmp_path, "decision-tree", [accuracy], None, dataset=dataset)
+    put(tmp_path, "snr", [0.9])
+    text = page(tmp_path)
+    part = "**Mean accuracy over 2 data sets**"
+    assert row(text, "lumberjack", part) == "| lumberjack | – | – | 0.7500 | – | – | – |  |"
+    assert row(text, "lr-bin", part) == "| lr-bin | – | – | **0.7600** | – | – | – |  |"
+    assert row(text, "snr", part) == "| snr | – | – | – | – | – | – |  |"
+    assert row(text, "decision-tree", part).endswith("|  | **0.7500** |")
+
+
+def test_all_systems_are_compared_on_the_same_repetitions(tmp_path):
+    put(tmp_path, "snr", [0.7, 0.8, 0.9, 0.1, 0.1], 8.0)  # three count there
+    assert row(page(tmp_path), "snr", "## Accuracy").split(" | ")[6] == "0.8000 ± 0.1000"
+
+
+def test_calibration_is_shown_where_it_was_measured(tmp_path):
+    put(tmp_path, "lumberjack", [0.8] * 5, brier=0.15, ece=0.01)
+    put(tmp_path, "lr-pairs", [0.8] * 5, brier=0.14, ece=0.02)
+    put(tmp_path, "snr", [0.8] * 5)
+    put(tmp_path, "extra-trees", [0.8] * 5, None, brier=0.1, ece=0.05)
+    text = page(tmp_path)
+    assert row(text, "lumberjack", "## Calibration").split(" | ")[3] == "0.1500 / 0.0100"
+    assert row(text, "snr", "## Calibration").split(" | ")[3] == "not measured"
+    assert row(text, "extra-trees", "## Calibration").endswith("| 0.1000 / 0.0500 |")
+    brier, ece = (n for n in text.splitlines() if n.startswith(("- Brier", "- Reliability")))
+    assert brier.endswith("0 of 1 cases; ahead of it are lr-pairs on Adult at ε = 1 (-0.0100).")
+    assert ece.endswith("no rival is ahead of the default in 1 of 1 cases.")
 
 
 def test_data_sets_are_checked_against_the_paper_and_samples_named(tmp_path):
@@ -155,10 +187,10 @@ def test_each_ablation_has_a_figure_and_a_sentence(tmp_path):
             settings = (("method", method),) if method != "sparse" else ()  # its default
             put(tmp_path, "heavy-hitters", [accuracy] * 2, epsilon, settings=settings)
     for k, accuracy in ((5, 0.80), (10, 0.83), (40, 0.82)):
-        put(tmp_path, "lumberjack", [accuracy], settings=(("n_estimators", k),))
+        put(tmp_path, "lumberjack-counts", [accuracy], settings=(("n_estimators", k),))
     for share in (0.1, 0.9):
-        put(tmp_path, "lumberjack", [0.83], settings=(("structure_share", share),))
-    put(tmp_path, "lumberjack", [0.81], settings=(("splits", "random"),))
+        put(tmp_path, "lumberjack-counts", [0.83], settings=(("structure_share", share),))
+    put(tmp_path, "lumberjack-counts", [0.81], settings=(("splits", "random"),))
     text = page(tmp_path)
     said = (
         "On Adult at ε = 1: sparse 0.8400 ± 0.0000, two-sided 0.8300 ± 0.0000, top-down 0.8000 ± 0.0000."
@@ -179,7 +211,7 @@ def test_outdated_results_are_left_out_and_counted(tmp_path):
     path = path_of(tmp_path, Cell("adult", "snr", (), 1.0, 1))
     path.write_text(json.dumps({**json.loads(path.read_text()), "identity": "of another day"}))
     assert report.write(tmp_path, tmp_path / "docs").endswith("2 cells, 1 outdated ones left out")
-    assert row(page(tmp_path), "snr", "## Accuracy").split(" | ")[2] == "0.7000 (1)"
+    assert row(page(tmp_path), "snr", "## Accuracy").split(" | ")[3] == "0.7000 (1)"
 
 
 def test_trials_and_results_do_not_mix(tmp_path):
@@ -202,7 +234,7 @@ def test_published_results_give_the_same_page_elsewhere(tmp_path, capsys):
     assert main(words) == 0
     assert "3 results restored" in capsys.readouterr().out  # of 4: data, two cells and a cut-off
     again = page(elsewhere)
-    assert row(again, "lumberjack", "## Accuracy").split(" | ")[2] == "0.8600 ± 0.0566 (2)"
+    assert row(again, "lumberjack", "## Accuracy").split(" | ")[3] == "0.8600 ± 0.0566 (2)"
     path_of(elsewhere, Cell("adult", "lumberjack", (), 1.0, 0)).unlink()
     assert main(words) == 0
     assert page(elsewhere) == text

@@ -1,5 +1,6 @@
 """Linear models and boosted one-column trees: their price, their noise, and what they learn."""
 
+import itertools
 import math
 import os
 from collections import Counter
@@ -16,8 +17,9 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.baselines import boosting, cells, linear
 from benchmarks.baselines.base import values_of
+from benchmarks.baselines.bayes import NaiveBayes
 from benchmarks.baselines.boosting import EBMNewton
-from benchmarks.baselines.linear import LRBin, LRBinRegressor, LRPairs
+from benchmarks.baselines.linear import LRBin, LRBinRegressor, LRNested, LRPairs
 from lumberjack import Domain
 from lumberjack.datasets import fetch_adult, make_toy
 
@@ -78,6 +80,9 @@ class Watched:
         (LRBin, three, [math.sqrt(0.5)] * 50),
         (LRPairs, either, [1.0] * 2 + [0.5] * 200),  # histograms of b and c
         (LRPairs, three, [1.0] * 2 + [math.sqrt(0.5)] * 200),
+        (LRNested, either, [1.0] * 2 + [0.5] * 200),
+        (NaiveBayes, either, [1.0] * 5),  # classes, a, b, and c on two scales
+        (NaiveBayes, three, [1.0] * 5),
         (EBMNewton, either, [1.0] * 200),
         (EBMNewton, three, [math.sqrt(2)] * 200),
     ],
@@ -137,11 +142,13 @@ def public_codings(values, domain, mu, rng):
         (LRBin(), either, [0, 1], 0.5),
         (LRBin(), three, [0, 1, 2], math.sqrt(0.5)),
         (LRPairs(), either, [0, 1], 0.5),
+        (LRNested(), either, [0, 1], 0.5),
         (LRBinRegressor(), lambda a, b, c: c, (-400, 400), 0.1),
     ],
 )
 def test_a_row_moves_a_gradient_as_far_as_it_pays_for(monkeypatch, model, rule, public, reach):
     monkeypatch.setattr(linear, "coarse_codings", public_codings)  # else they depend on the row
+    monkeypatch.setattr(cells, "cut_at_quantiles", lambda coding, counts, most=6: coding)
     X, y = table(40, rule)
     whole = gradients_of(model, (X, y), public, Quiet())[0]
     moved = []
@@ -253,6 +260,45 @@ def test_numbers_are_cut_at_quantiles_and_categories_folded():
     assert set(zeros.codes(values[b < 50])) == {0}
 
 
+def test_a_number_is_cut_on_five_nested_scales():
+    domain = Domain({"a": ["x", "y"], "b": (0.0, 64.0)})
+    b = np.random.default_rng(0).beta(1, 4, 4000) * 64
+    X = pd.DataFrame({"a": "x", "b": b})
+    found = list(cells.histograms(values_of(X, domain), domain, 1.0, Quiet()))
+    category, number = (cells.nested_codings(*each) for each in found)
+    assert [coding.size for coding in category] == [2]
+    in_bins_of_two = np.array([(b < 2 * i).sum() for i in range(1, 33)])
+    for coding, size in zip(number, (2, 4, 8, 16, 32), strict=True):
+        goals = 4000 * np.arange(1, size) / size
+        cuts = {2 * (1 + int(np.argmax(in_bins_of_two >= goal))) for goal in goals} - {64}
+        assert coding.cuts.tolist() == sorted(cuts)
+    for wide, fine in itertools.pairwise(number):
+        assert set(wide.cuts) <= set(fine.cuts)
+
+
+def test_naive_bayes_is_bayes_rule_when_noise_is_small(monkeypatch):
+    domain = Domain({"a": ["x", "y"], "b": ["u", "v"]})
+    counts = {("x", "u"): (30, 10), ("x", "v"): (20, 5), ("y", "u"): (10, 40), ("y", "v"): (15, 70)}
+    rows = [(*cell, k) for cell, pair in counts.items() for k in (0, 1) for _ in range(1000 * pair[k])]
+    X = pd.DataFrame([row[:2] for row in rows], columns=["a", "b"])
+    model = NaiveBayes().fit(X, [row[2] for row in rows], domain, [0, 1], 8.0, Quiet())
+    for a, b in counts:
+        shares = np.array([75.0, 125.0])
+        for value in (a, b):
+            of_value = [sum(pair[k] for cell, pair in counts.items() if value in cell) for k in (0, 1)]
+            shares *= np.array(of_value) / [75.0, 125.0]
+        said = model.predict_proba(pd.DataFrame({"a": [a], "b": [b]}))[0]
+        assert said == pytest.approx(shares / shares.sum(), abs=1e-3)
+
+
+def test_naive_bayes_draws_empty_cells_to_all_rows():
+    domain = Domain({"a": ["x", "never"]})
+    y = [0] * 300 + [1] * 100
+    model = NaiveBayes().fit(pd.DataFrame({"a": ["x"] * 400}), y, domain, [0, 1], 1.0, Quiet())
+    said = model.predict_proba(pd.DataFrame({"a": ["never"]}))[0]
+    assert said == pytest.approx([301 / 402, 101 / 402])
+
+
 def test_a_row_has_one_cell_in_each_group():
     X, _ = table(200, either)
     values = values_of(X, DOMAIN)
@@ -307,7 +353,7 @@ def test_adam_by_hand():
 # what is learned
 
 
-@pytest.mark.parametrize("system", [LRBin, LRPairs, EBMNewton])
+@pytest.mark.parametrize("system", [LRBin, LRPairs, LRNested, EBMNewton, NaiveBayes])
 def test_sums_of_columns_are_learned(system):
     X, y = table(4000, either)
     model = system().fit(X, y, DOMAIN, [0, 1], 8.0, np.random.default_rng(0))
@@ -319,14 +365,15 @@ def test_sums_of_columns_are_learned(system):
 def test_only_pairs_learn_what_two_columns_say_together():
     X, y = table(6000, exactly_one)
     found = {}
-    for system in (LRBin, LRPairs, EBMNewton):
+    for system in (LRBin, LRPairs, LRNested, EBMNewton):
         model = system().fit(X, y, DOMAIN, [0, 1], 8.0, np.random.default_rng(0))
         found[system.name] = np.mean(model.predict(X) == y)
     assert found["lr-pairs"] > 0.9
+    assert found["lr-nested"] > 0.8  # pairs have a smaller part of a row's norm
     assert max(found["lr-bin"], found["ebm-newton"]) < 0.75  # 2/3 can be said column by column
 
 
-@pytest.mark.parametrize("system", [LRBin, LRPairs, EBMNewton])
+@pytest.mark.parametrize("system", [LRBin, LRPairs, LRNested, EBMNewton, NaiveBayes])
 def test_more_than_two_classes(system):
     X, y, domain = make_toy(4000)
     names = np.array(["p", "q", "r"])
@@ -347,6 +394,7 @@ def test_regression_stays_in_its_bounds():
 ADULT = {  # accuracy and AUC at epsilon = 1 of the first implementation: three 80-20 splits
     LRBin: (0.8603, 0.9140),
     LRPairs: (0.8620, 0.9147),
+    LRNested: (0.8580, 0.9138),
     EBMNewton: (0.8548, 0.9092),
 }
 
