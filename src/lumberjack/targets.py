@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from lumberjack.anatomy import Values
-from lumberjack.columns import FINITE
 from lumberjack.growing import Growing
 from lumberjack.guarantee import SUM_BOUND, Guarantee, Leaf, warn
 from lumberjack.guided import Gini, Variance
@@ -28,6 +27,7 @@ from lumberjack.noise import (
     Words,
     mix_keys,
 )
+from lumberjack.priors import PlacePrior, prior_of_centre
 from lumberjack.residuals import Distance, Odds, Softmax
 from lumberjack.tree import Forest
 from lumberjack.voting import (
@@ -400,12 +400,9 @@ class OpenNumbers:
     limits: tuple[float, float] | None = None
 
     @property
-    def grid(self) -> tuple[int, int]:
-        """The places among which a median is chosen."""
-        if self.limits is None:
-            return FINITE
-        first, last = places_of(np.array(self.limits)).tolist()
-        return first, last
+    def prior(self) -> PlacePrior:
+        """Weights of the places among which a median is chosen."""
+        return prior_of_centre(self.limits)
 
     def encode(self, y: Floats) -> NDArray[np.int32]:
         """Places on the grid of all 32-bit floats, kept in signed integers like any target."""
