@@ -145,7 +145,7 @@ MEDIAN = Quantile(1, 1)
 NINETIETH = Quantile(9, 1)
 _zero, _highest = places_of(np.array([0.0, LARGEST])).tolist()
 _COARSE = 20  # bits of a place that a scale does without: eight places from one power of two to the next
-_OCTAVES, _SPREAD, _FINE, _RARELY = 40, 3, 2**40, 6  # of a scale's prior, in powers of two
+_OCTAVES, _SPREAD, _FINE, _RARELY = 40, 3, 2**40, 24  # of a scale's prior, in powers of two
 DISTANCES = (_zero >> _COARSE, _highest >> _COARSE)  # the grid of distances
 
 

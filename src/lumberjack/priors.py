@@ -26,12 +26,13 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 LARGEST = float(np.finfo(np.float32).max)
-_TOTAL = 2**55  # of all weights, at most; a grid has at most 2^32 places
-_EVERYWHERE = 3  # 2^-3 of the total is the same for all places
+_TOTAL = 2**46  # of all weights, at most; a grid has at most 2^32 places
+_EVERYWHERE, _RARELY = 3, 6  # powers of 1/2: parts of the total that are the same for all places
 _PARTS = 16  # of what lies between two cuts
 _STEPS = np.arange(-60, 61)
 _FINE = 2**20  # weight of the likeliest octave
 _TYPICAL, _SPREAD = 64.0, 10  # of numbers about which nothing is known
+_ZERO = _FINE // 2  # weight of 0 among them, nearly half of all
 _FIRST_SPREAD, _SPREAD_BEYOND = 8, 1  # of distances beyond the first cut, and beyond later ones
 _NEAR = 16  # before a second cut is known: distances are about this part of the number itself
 
@@ -45,7 +46,7 @@ class PlacePrior:
     edges : ndarray of int64, shape (n_segments + 1,)
         The first place of each segment, and the first one behind the last.
     weights : ndarray of int64, shape (n_segments,)
-        Of a single place: at least 1. All places together weigh less than 2^56.
+        Of a single place: at least 1. All places together weigh less than 2^47.
 
     Formal guarantees
     -----------------
@@ -142,8 +143,10 @@ def prior_of_centre(limits: tuple[float, float] | None) -> PlacePrior:
 def _prior_of_number(first: int, last: int) -> PlacePrior:
     """Where any number may lie, among the places of all numbers from first to last."""
     (low, below), (high, above) = (_octaves(0.0, _TYPICAL, side, _SPREAD) for side in (-1, 1))
-    edges = _places(Numeric(), np.concatenate([low, high]))
-    return PlacePrior.shaped(first, last, edges, np.concatenate([below, [0], above]))
+    zero = int(places_of(np.zeros(1))[0])
+    edges = np.concatenate([_places(Numeric(), low), [zero, zero + 1], _places(Numeric(), high)])
+    masses = np.concatenate([below, [0, _ZERO, 0], above])
+    return PlacePrior.shaped(first, last, edges, masses, everywhere=_RARELY)
 
 
 def prior_of_cut(grid: Numeric, cuts: Sequence[int], node: int) -> PlacePrior | None:
