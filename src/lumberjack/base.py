@@ -163,6 +163,12 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 "released; declare dates in text (Domain.numeric(temporal=True)), and leave out ids",
                 UserWarning,
             )
+        if released.scale_is_doubtful:
+            warn(
+                "too few rows to find the scale of y with this budget, so predictions may be far off; "
+                "give y_bounds, or raise epsilon",
+                UserWarning,
+            )
         self._keep(released)
 
     def _read_target(self, y: Any, caveats: list[str]) -> tuple[Learnable, NDArray[np.int32]]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from lumberjack.accounting import Choices
 from lumberjack.anatomy import importances, independent_rows, leaf_sizes, learned_nothing
 from lumberjack.domain import Domain, names_of
 from lumberjack.guarantee import CLASSES_INFERRED, Guarantee
@@ -23,6 +24,7 @@ from lumberjack.tree import Forest
 __all__ = ["Fitted", "Released", "released_by"]
 
 Floats = NDArray[np.float64]
+_CLEAR = 4.0  # with 3, one scale in ten was off by a factor of four or more
 
 
 class Fitted(Protocol):
@@ -89,6 +91,18 @@ class Released:
         """Columns of categories, none of which was frequent enough to be learned."""
         columns = zip(self.domain, self.domain.known, strict=True)
         return [n for n, k in columns if isinstance(k, Categorical) and k.learned and not k.categories]
+
+    @property
+    def scale_is_doubtful(self) -> bool:
+        """Whether the learned scale of a target may be far off: by released counts, rows are too few.
+
+        A place far above a 90 % quantile is exp(exponent * rows / 10) times as unlikely as one at it.
+        """
+        found = [e for e in self.guarantee.events_for("scale") if isinstance(e, Choices)]
+        if not found or not isinstance(self.target, Numbers) or self.target.limits is not None:
+            return False
+        rows = float(self.forest.values[0][:, 0].sum())
+        return found[-1].exponent * rows / 10 < _CLEAR
 
     @property
     def learned_nothing(self) -> bool:
