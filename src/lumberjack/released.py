@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from lumberjack.accounting import Choices
-from lumberjack.anatomy import importances, independent_rows, leaf_sizes, learned_nothing
+from lumberjack.anatomy import NOTHING, importances, independent_rows, leaf_sizes, learned_nothing
 from lumberjack.domain import Domain, names_of
 from lumberjack.guarantee import CLASSES_INFERRED, Guarantee
 from lumberjack.inputs import check_class_weight, check_names, read_table, unknown_classes
 from lumberjack.kinds import Categorical, Codes
+from lumberjack.quoting import quote_all
 from lumberjack.targets import Classes, Numbers, Target
 from lumberjack.tree import Forest
 
@@ -108,6 +109,22 @@ class Released:
     def learned_nothing(self) -> bool:
         """Whether all rows get the same prediction."""
         return learned_nothing(self.forest, self.target.holds)
+
+    @property
+    def doubts(self) -> list[str]:
+        """What whoever uses the model should know, by released values alone."""
+        found = [f"{NOTHING} {self.guarantee.way_out}"] if self.learned_nothing else []
+        if self.without_categories:
+            found.append(
+                f"no category of {quote_all(self.without_categories)} was frequent enough to be "
+                "released; declare dates in text (Domain.numeric(temporal=True)), and leave out ids"
+            )
+        if self.scale_is_doubtful:
+            found.append(
+                "too few rows to find the scale of y with this budget, so predictions may be far off; "
+                "give y_bounds, or raise epsilon"
+            )
+        return found
 
     def encode(self, X: Any) -> Codes:
         """Compact codes of a table to predict for, its columns matched to those of ``fit``."""
