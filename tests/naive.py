@@ -5,6 +5,7 @@ MarkHeavyHitters marks the nodes on the paths of rows, by recursion over levels.
 splits. Cuts of numbers are chosen from sorted lists, with weights of 60 digits.
 """
 
+import math
 from bisect import bisect_left, bisect_right
 from fractions import Fraction
 from functools import partial
@@ -168,25 +169,35 @@ def mixed(key, number):
     )
 
 
-def draw_place(runs, exponent, draw):
+def draw_place(runs, parts, exponent, draw):
     """A place by the exponential mechanism, from (first, last, score) of places with equal scores.
 
-    ``draw(purpose, position)`` gives words of 64 random bits.
+    ``parts`` are (first, last, weight of a place), and ``draw(purpose, position)`` gives words of 64
+    random bits.
     """
+    inside = [
+        [(max(a, first), min(b, last), w) for a, b, w in parts if max(a, first) <= min(b, last)]
+        for first, last, _ in runs
+    ]
+    sizes = [sum((b - a + 1) * w for a, b, w in pieces) for pieces in inside]
     with mp.workdps(60):
         weights = [
-            (last - first + 1) * mp.exp(mp.mpf(exponent) * score.numerator / score.denominator)
-            for first, last, score in runs
+            size * mp.exp(mp.mpf(exponent) * score.numerator / score.denominator)
+            for size, (_, _, score) in zip(sizes, runs, strict=True)
         ]
         rest = mp.mpf(draw("choice", 0) >> 1) / 2**63 * mp.fsum(weights)
         chosen = 0
         while (rest := rest - weights[chosen]) >= 0:
             chosen += 1
-    first, last, _ = runs[chosen]
-    size, position = last - first + 1, 0
-    while (word := draw("place", position)) >= 2**64 // size * size:
+    position = 0
+    while (word := draw("place", position)) >= 2**64 // sizes[chosen] * sizes[chosen]:
         position += 1
-    return first + word % size
+    left = word % sizes[chosen]
+    for first, last, weight in inside[chosen]:
+        if left < (last - first + 1) * weight:
+            return first + left // weight
+        left -= (last - first + 1) * weight
+    raise AssertionError
 
 
 def counts(codes, place):
@@ -195,8 +206,9 @@ def counts(codes, place):
     return below, at - below, len(codes) - at
 
 
-def choose_place(codes, grid, share, exponent, draw):
-    """A place with ``share``, a Fraction, of the sorted codes below it."""
+def choose_place(codes, parts, share, exponent, draw):
+    """A place of a grid in weighted parts with ``share``, a Fraction, of the sorted codes below it."""
+    grid = (parts[0][0], parts[-1][1])
     # Places with the same counts: those of each code, and those between two.
     starts = sorted({grid[0], *codes, *(code + 1 for code in codes if code < grid[1])})
     runs = []
@@ -205,28 +217,61 @@ def choose_place(codes, grid, share, exponent, draw):
         too_high = (1 - share) * left - share * (at + right)
         too_low = share * right - (1 - share) * (left + at)
         runs.append((first, last, -max(0, too_high, too_low)))
-    return draw_place(runs, exponent, draw)
+    return draw_place(runs, parts, exponent, draw)
 
 
-def choose_cut(codes, grid, exponent, draw):
-    """A place with half of the sorted codes below it, and the others not; None: no place."""
-    edges = sorted({grid[0], *codes, grid[1]})
+def choose_cut(codes, parts, exponent, draw):
+    """A place with half of the sorted codes below it, and the others not; ``parts`` as above."""
+    first, last = parts[0][0] - 1, parts[-1][1]
     runs = []
-    for first, last in pairwise(edges):
-        left, at, right = counts(codes, last)
-        runs.append((first + 1, last, -abs(Fraction(left - (at + right), 2))))
-    return draw_place(runs, exponent, draw) if runs else None
+    for low, high in pairwise(sorted({first, *codes, last})):
+        left, at, right = counts(codes, high)
+        runs.append((low + 1, high, -abs(Fraction(left - (at + right), 2))))
+    return draw_place(runs, parts, exponent, draw)
 
 
 def choose_cuts(codes, grid, levels, exponent, key, draw):
-    """Medians of the sorted codes, then of both sides, and so on; ``draw(key, purpose, position)``."""
-    place = choose_cut(codes, grid, exponent, partial(draw, key)) if levels else None
-    if place is None:
-        return set()
-    below, above = [c for c in codes if c < place], [c for c in codes if c >= place]
-    left, right = (grid[0], place - 1), (place, grid[1])
-    return {
-        place,
-        *choose_cuts(below, left, levels - 1, exponent, mixed(key, 0), draw),
-        *choose_cuts(above, right, levels - 1, exponent, mixed(key, 1), draw),
-    }
+    """Medians of the sorted codes of a range, level by level; ``draw(key, purpose, position)``."""
+    nodes, found = [(*grid, key)], []
+    for _ in range(levels):
+        below, known = [], sorted(found)
+        for first, last, node in nodes:
+            if first == last:
+                continue
+            inside = [c for c in codes if first <= c <= last]
+            parts = parts_of_range(grid, known, first + 1, last)
+            cut = choose_cut(inside, parts, exponent, partial(draw, node))
+            found.append(cut)
+            below += [(first, cut - 1, mixed(node, 0)), (cut, last, mixed(node, 1))]
+        nodes = below
+    return set(found)
+
+
+def parts_of_range(grid, cuts, first, last):
+    """The weights of places of a declared range: (first, last, weight of each), by docs/guarantee.md."""
+    low, high = (
+        max((c for c in cuts if c < first), default=None),
+        min((c for c in cuts if c > last), default=None),
+    )
+    size, total = last - first + 1, 2**46
+    if low is None and high is None:
+        return [(first, last, 1)]
+    if low is not None and high is not None:
+        ends = [low + (high - low) * (i / 16) for i in range(17)]
+        masses = [1, 3, 5, 7, 9, 11, 13, 15, 15, 13, 11, 9, 7, 5, 3, 1]
+    else:
+        side, start = (1, low) if high is None else (-1, high)
+        others = [abs(c - start) for c in cuts if c != start]
+        room = grid[1] + 1 - start if side == 1 else start
+        unit = float(min(others)) if others else room / 16 or 1.0
+        spread = 1 if others else 8
+        ends = [start + side * unit * 2.0**k for k in range(-60, 62)]
+        masses = [2**20 // (spread**2 + k**2) for k in range(-60, 61)]
+        ends, masses = (ends, masses) if side == 1 else (ends[::-1], masses[::-1])
+    edges = [min(max(math.floor(end), first), last + 1) for end in ends]
+    share, everywhere = total // sum(masses), total // 8 // size
+    parts = [(first, edges[0] - 1, everywhere), (edges[-1], last, everywhere)]
+    for a, b, mass in zip(edges, edges[1:], masses, strict=False):
+        if a < b:
+            parts.append((a, b - 1, share * mass // (b - a) + everywhere))
+    return sorted(part for part in parts if part[0] <= part[1])

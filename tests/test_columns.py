@@ -22,6 +22,7 @@ from lumberjack.engines.base import Block
 from lumberjack.events import MEDIAN_RANGE, QUANTILE_RANGE
 from lumberjack.kinds import MISSING, OTHER, Numeric
 from lumberjack.noise import Bits, Purpose
+from lumberjack.priors import PlacePrior, prior_of_cut
 
 PURPOSES = {"choice": Purpose.CUT, "place": Purpose.PLACE}
 
@@ -129,7 +130,9 @@ def test_places_are_those_of_the_naive_reference(shape, exponent, quantile):
     share = Fraction(quantile.below, quantile.below + quantile.above)
     for seed in range(20):
         found = choose_place(tally(codes), grid, quantile, exponent, Bits(seed), key)
-        expected = naive.choose_place(codes, grid, share, exponent, partial(draws(Bits(seed)), 3))
+        expected = naive.choose_place(
+            codes, [(*grid, 1)], share, exponent, partial(draws(Bits(seed)), 3)
+        )
         assert found == expected
         if exponent == 1.0 and codes:
             # Scores 35 below the best have a chance of e^-35, times 10^6 places.
@@ -137,31 +140,50 @@ def test_places_are_those_of_the_naive_reference(shape, exponent, quantile):
             assert codes[max(at - 72, 0)] <= found <= codes[min(at + 72, len(codes) - 1)]
 
 
-def by_itself(codes, grid, exponent, score):
+EVEN, SKEWED = [1] * 10, [5, 5, 1, 1, 1, 40, 40, 3, 3, 3]
+
+
+def by_itself(codes, grid, weights, exponent, score):
     """The chance of each place of a small grid."""
-    weights = np.array([np.exp(exponent * score(*naive.counts(codes, z))) for z in range(*grid)])
+    weights = np.array(
+        [weights[z] * np.exp(exponent * score(*naive.counts(codes, z))) for z in range(*grid)]
+    )
     return weights / weights.sum()
 
 
+def prior_of(weights, first, last):
+    """Segments of equal weights."""
+    edges = [z for z in range(first, last + 1) if z == first or weights[z] != weights[z - 1]]
+    return PlacePrior(np.array([*edges, last + 1]), np.array([weights[z] for z in edges]))
+
+
 @pytest.mark.parametrize("codes", [[2, 2, 3, 7], [0, 0, 0, 9, 9], [], [5] * 6], ids=str)
-def test_every_place_has_its_chance(codes):
+@pytest.mark.parametrize("weights", [EVEN, SKEWED], ids=["even", "skewed"])
+def test_every_place_has_its_chance(codes, weights):
     """Chi-square over all places of a grid of 10; false alarms below 1e-6 a test."""
     many, key, exponent = 4_000, np.uint64(0), 0.8
-    median = by_itself(codes, (1, 10), exponent, lambda left, at, right: -abs(left - at - right) / 2)
+    median = by_itself(
+        codes, (1, 10), weights, exponent, lambda left, at, right: -abs(left - at - right) / 2
+    )
     ninetieth = by_itself(
         codes,
         (0, 10),
+        weights,
         exponent,
         lambda left, at, right: (
             -max(0, 0.1 * left - 0.9 * (at + right), 0.9 * right - 0.1 * (left + at))
         ),
     )
-    cuts = [choose_cut(tally(codes), (0, 9), exponent, Bits(), key) for _ in range(many)]
-    places = [choose_place(tally(codes), (0, 9), NINETIETH, exponent, Bits(), key) for _ in range(many)]
+    found, inner, prior = tally(codes), prior_of(weights, 1, 9), prior_of(weights, 0, 9)
+    cuts = [choose_cut(found, inner, exponent, Bits(), key) for _ in range(many)]
+    places = [choose_place(found, (0, 9), NINETIETH, exponent, Bits(), key, prior) for _ in range(many)]
     for found, chances, first in ((cuts, median, 1), (places, ninetieth, 0)):
         seen = np.bincount(found, minlength=10)[first:]
         assert stats.chisquare(seen, chances * many).pvalue > 5e-7
 
 
-def test_a_cut_with_no_room_is_none():
-    assert choose_cut(tally([4]), (4, 4), 1.0, Bits(0), np.uint64(0)) is None
+def test_a_node_with_one_place_is_not_cut():
+    grid = Numeric()
+    cuts = [100, 101]
+    assert prior_of_cut(grid, cuts, 1) is None
+    assert prior_of_cut(Numeric(0, 1), [5], 0).first == 1

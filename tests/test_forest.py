@@ -329,6 +329,20 @@ def test_a_target_of_the_largest_floats_is_learned():
     assert LumberjackRegressor(4.0, n_estimators=2, y_bounds=(0, 1)).fit(y[:, None], y * 1e9)
 
 
+def test_too_few_rows_for_a_scale_are_said():
+    """At epsilon = 1 the quantile's exponent is about .05: e^4 need some 800 rows."""
+    rng = np.random.default_rng(0)
+    X = rng.random((8000, 2))
+    y = 1e5 * (1 + X[:, 0])
+    with pytest.warns(UserWarning, match="too few rows to find the scale of y.* give y_bounds"):
+        model = LumberjackRegressor(1.0).fit(X[:200], y[:200])
+    assert model.released_.scale_is_doubtful
+    for rows, settings in ((8000, {}), (200, {"y_bounds": (1e5, 2e5)})):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "too few rows to find")
+            LumberjackRegressor(1.0, **settings).fit(X[:rows], y[:rows])
+
+
 def test_columns_without_released_categories_are_named():
     n = 3000
     days = pd.Series(pd.date_range("1990-01-01", periods=n)).dt.strftime("%Y-%m-%d")

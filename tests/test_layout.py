@@ -20,7 +20,7 @@ ORDER = """
     accounting noise
     events guarantee planning formula composition
     values kinds checking declared domain structure
-    paths columns search thinning inputs
+    paths priors columns search thinning inputs
     growing guided
     tree anatomy
     terms fitting residuals leaves targets old_votes

@@ -2,10 +2,14 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lumberjack import Domain, tables
+from lumberjack.kinds import MISSING, values_at
 from lumberjack.reading import Source, as_read
+from lumberjack.tables import Table
 
 TEXTS = {
     "whole": ["1", "-2", "+3", "007"],
@@ -59,3 +63,22 @@ def test_labels_are_those_of_the_whole_column_whatever_the_chunks(tmp_path, monk
     order = sorted(set(values) - {"", "NA"})
     assert found.labels == {"c": tuple(order)}
     assert [order[i] if i < 400 else "" for i in found.codes[:, 0].tolist()] == [*values[:800], "", ""]
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "days"])
+def test_dates_of_years_that_python_does_not_know(tmp_path, unit, zone):
+    """Years before 1 and after 9999, as seconds since 1970."""
+    when = [0, 86_400 * 365 * 12_000, None, -86_400 * 365 * 5_000, 86_400 * 365 * 100]
+    if unit == "days":
+        column = pa.array([None if t is None else t // 86_400 for t in when], pa.date32())
+    else:
+        steps = {"s": 1, "ms": 10**3, "us": 10**6}[unit]
+        column = pa.array([None if t is None else t * steps for t in when], pa.timestamp(unit, zone))
+    pq.write_table(pa.table({"when": column}), tmp_path / "dates.parquet")
+    domain = Domain({"when": Domain.numeric(temporal=True)})
+    encoded, _ = Source(Table(tmp_path / "dates.parquet"), domain).read({})
+    expected = np.array([np.nan if t is None else t for t in when], dtype=np.float32)
+    found = encoded.codes[:, 0]
+    np.testing.assert_array_equal(found == MISSING, np.isnan(expected))
+    np.testing.assert_array_equal(values_at(found[found != MISSING]), expected[~np.isnan(expected)])

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from lumberjack.accounting.checks import check_real
-from lumberjack.anatomy import NOTHING
 from lumberjack.domain import Domain, complete, names_of, read_off
 from lumberjack.engines.local import LocalRows
 from lumberjack.events import FITTED
@@ -46,7 +45,7 @@ from lumberjack.learning import Task
 from lumberjack.noise import Bits, seed_from
 from lumberjack.planning import plan
 from lumberjack.progress import CallbackSupportMixin, watch
-from lumberjack.quoting import quote_all, reading
+from lumberjack.quoting import reading
 from lumberjack.released import Released, released_by
 from lumberjack.report import Report, describe
 from lumberjack.targets import Learnable, OpenClasses
@@ -155,14 +154,8 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         guarantee = dataclasses.replace(guarantee, caveats=guarantee.caveats + tuple(caveats))
         names = names_of(X)
         released = Released(guarantee, None if names is None else tuple(names), *trained)
-        if released.learned_nothing:
-            warn(f"{NOTHING} {guarantee.way_out}", UserWarning)
-        if released.without_categories:
-            warn(
-                f"no category of {quote_all(released.without_categories)} was frequent enough to be "
-                "released; declare dates in text (Domain.numeric(temporal=True)), and leave out ids",
-                UserWarning,
-            )
+        for doubt in released.doubts:
+            warn(doubt, UserWarning)
         self._keep(released)
 
     def _read_target(self, y: Any, caveats: list[str]) -> tuple[Learnable, NDArray[np.int32]]:

@@ -6,7 +6,7 @@ frequencies themselves are private, and never leave ``learning`` and ``training`
 
 *Numbers.* A tree of noisy medians: the exponential mechanism chooses a cut among all places of the
 column's grid, and both halves go on (Kaplan, Schnapp, Stemmer 2022). The grid is public and holds all
-numbers, so no range is needed.
+numbers, so no range is needed; public weights of its places say where a cut is likely (``priors``).
 
 *Categories.* One threshold query for each value that occurs. A value that does not occur never passes.
 
@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from lumberjack.kinds import MISSING, OTHER, Category, Numeric, places_of, values_at
 from lumberjack.noise import Bits, ExponentialChoice, Purpose, ThresholdCoin, Words, below, mix_keys
 from lumberjack.paths import hash_label
+from lumberjack.priors import LARGEST, PlacePrior, prior_of_cut
 
 __all__ = [
     "DISTANCES",
-    "FINITE",
     "MEDIAN",
     "NINETIETH",
     "CodeCounts",
@@ -40,6 +40,7 @@ __all__ = [
     "coarse_value",
     "frequent_values",
     "name_key",
+    "prior_of_scale",
 ]
 
 Integers = NDArray[np.int64]
@@ -100,7 +101,7 @@ class Frequencies:
         if self.distance_from is None:
             return [counted]
         far = np.abs(values_at(counted.codes) - self.distance_from)
-        distances = coarse_places(np.minimum(far, _LARGEST))
+        distances = coarse_places(np.minimum(far, LARGEST))
         order = np.argsort(distances, kind="stable")
         none = CodeCounts(counted.codes[:0], counted.counts[:0])
         return [none + CodeCounts(distances[order], counted.counts[order])]
@@ -142,10 +143,9 @@ class Quantile:
 
 MEDIAN = Quantile(1, 1)
 NINETIETH = Quantile(9, 1)
-_LARGEST = float(np.finfo(np.float32).max)
-_lowest, _zero, _highest = places_of(np.array([-_LARGEST, 0.0, _LARGEST])).tolist()
-FINITE = (_lowest, _highest)  # the grid of targets
+_zero, _highest = places_of(np.array([0.0, LARGEST])).tolist()
 _COARSE = 20  # bits of a place that a scale does without: eight places from one power of two to the next
+_OCTAVES, _SPREAD, _FINE, _RARELY = 40, 3, 2**40, 24  # of a scale's prior, in powers of two
 DISTANCES = (_zero >> _COARSE, _highest >> _COARSE)  # the grid of distances
 
 
@@ -163,7 +163,25 @@ def coarse_value(place: int) -> float:
     """The smallest number above those at a coarse place; 0 for the lowest."""
     if place == DISTANCES[0]:
         return 0.0
-    return min(float(values_at(np.uint32((place + 1) << _COARSE))), _LARGEST)
+    return min(float(values_at(np.uint32((place + 1) << _COARSE))), LARGEST)
+
+
+def prior_of_scale(centre: float) -> PlacePrior:
+    """Where the 90 % quantile of the distances from a centre may lie, on the grid of distances.
+
+    Mostly it is some powers of two from the centre itself. Places far above are unlikely, because scores
+    hardly fall there: only a tenth of the rows says that a quantile is too high.
+
+    Formal guarantees
+    -----------------
+    A function of ``centre`` alone, which was released.
+    """
+    octave = np.arange(-_OCTAVES, _OCTAVES)
+    below = _SPREAD**2 * _FINE // (_SPREAD**2 + octave**2)
+    masses = np.where(octave < 0, below, _FINE >> np.maximum(octave, 0))
+    positions = np.ldexp(abs(centre) or 1.0, np.arange(-_OCTAVES, _OCTAVES + 1))
+    edges = coarse_places(np.minimum(positions, LARGEST)).astype(np.int64)
+    return PlacePrior.shaped(*DISTANCES, edges, masses, everywhere=_RARELY)
 
 
 def name_key(name: Category | None) -> np.uint64:
@@ -178,56 +196,61 @@ def choose_place(
     exponent: float,
     bits: Bits,
     key: np.uint64,
+    prior: PlacePrior | None = None,
 ) -> int:
     """Choose a place near a quantile of the codes, from first to last.
 
-    ``found`` counts the codes in the grid, from first to last.
+    ``found`` counts the codes in the grid, from first to last. ``prior`` has the weights of its places;
+    None: all alike.
 
     Formal guarantees
     -----------------
-    The chance of a place is proportional to exp(exponent * score), with an exponent rounded down: the
-    choice is (exponent * ``quantile.range``)-bounded-range.
+    The chance of a place is proportional to its weight times exp(exponent * score), with an exponent
+    rounded down, and weights that no record changes: the choice is (exponent *
+    ``quantile.range``)-bounded-range.
     """
-    first, last = grid
     codes, upto = found.codes.astype(np.int64), np.cumsum(found.counts)
     # Places between two codes have the same counts: they are one option, and each code is one.
     start, at = np.empty((2, 2 * len(codes) + 1), dtype=np.int64)
-    start[0], start[1::2], start[2::2] = first, codes, codes + 1
+    start[0], start[1::2], start[2::2] = grid[0], codes, codes + 1
     at[::2], at[1::2] = 0, found.counts
     left = np.concatenate([[0], np.repeat(upto, 2)])
     left[1::2] -= found.counts
     scores = quantile.scores(left, at, found.total - left - at)
-    return _draw(start, last, scores, quantile.choice(exponent), bits, key)
+    prior = prior or PlacePrior.even(*grid)
+    return _draw(start, prior, scores, quantile.choice(exponent), bits, key)
 
 
-def choose_cut(
-    found: CodeCounts, grid: tuple[int, int], exponent: float, bits: Bits, key: np.uint64
-) -> int | None:
-    """Choose a place that divides the codes in halves, from first + 1 to last; None if there is none.
+def choose_cut(found: CodeCounts, prior: PlacePrior, exponent: float, bits: Bits, key: np.uint64) -> int:
+    """Choose a place of those with weights that divides the codes in halves.
 
-    Codes at the place belong to the upper half, as they go right at a split.
+    Codes at the place belong to the upper half, as they go right at a split. None is more than one place
+    below the first.
 
     Formal guarantees
     -----------------
-    That of ``choose_place`` for a median. That there is no place follows from the grid alone.
+    That of ``choose_place`` for a median.
     """
-    first, last = grid
-    if first >= last:
-        return None
     # Places above one code and up to the next have the same counts: they are one option.
-    start = np.concatenate([[first], found.codes.astype(np.int64)]) + 1
+    start = np.concatenate([[prior.first], found.codes.astype(np.int64) + 1])
     left = np.concatenate([[0], np.cumsum(found.counts)])
     scores = MEDIAN.scores(left, np.zeros_like(left), found.total - left)
-    return _draw(start, last, scores, MEDIAN.choice(exponent), bits, key)
+    return _draw(start, prior, scores, MEDIAN.choice(exponent), bits, key)
 
 
 def _draw(
-    start: Integers, last: int, scores: Integers, choice: ExponentialChoice, bits: Bits, key: np.uint64
+    start: Integers,
+    prior: PlacePrior,
+    scores: Integers,
+    choice: ExponentialChoice,
+    bits: Bits,
+    key: np.uint64,
 ) -> int:
-    """An option, whose weight is the number of its places, and one of them."""
-    sizes, keys = np.diff(start, append=last + 1), np.array([key])
+    """An option, which weighs as much as all its places, and one of them."""
+    weight = prior.below(start)
+    sizes, keys = np.diff(weight, append=prior.below(prior.last + 1)), np.array([key])
     option = choice.draw_one(scores, sizes, bits, keys, Purpose.CUT)
-    return int(start[option]) + below(int(sizes[option]), bits, keys, Purpose.PLACE)
+    return prior.place(int(weight[option]) + below(int(sizes[option]), bits, keys, Purpose.PLACE))
 
 
 def choose_cuts(
@@ -238,22 +261,28 @@ def choose_cuts(
     Formal guarantees
     -----------------
     A record is in one node of each level, so it takes part in one ``choose_cut`` of range 1 for each
-    level. Every node chooses, whatever its number of rows. One with a single place has nothing to
-    choose; the released cuts above it show that.
+    level. Every node chooses, whatever its number of rows. Where nodes lie, and the weights of their
+    places, follow from the cuts of the levels above, which are released. So does that a node has no
+    place to choose.
     """
-    nodes: list[tuple[int, int, np.uint64]] = [(*grid.grid, key)]
-    cuts = []  # distinct: a right half begins at its parent's cut, and chooses above it
+    cuts: list[int] = []
+    keys = [key]  # of the nodes, from low to high: what is between two cuts, and beyond the outermost
     for _ in range(levels):
-        halves = []
-        for first, last, node in nodes:
-            inside = found.between(first, last)
-            cut = choose_cut(inside, (first, last), exponent, bits, node)
-            if cut is not None:
-                cuts.append(cut)
-                left, right = mix_keys(np.array([node, node]), np.arange(2, dtype=np.uint64))
-                halves += [(first, cut - 1, left), (cut, last, right)]
-        nodes = halves
-    return tuple(sorted(cuts))
+        ends, found_here, halves = (
+            [grid.grid[0], *cuts, grid.grid[1] + 1],
+            list[int](),
+            list[np.uint64](),
+        )
+        for i, node in enumerate(keys):
+            prior = prior_of_cut(grid, cuts, i)
+            if prior is None:
+                halves.append(node)
+                continue
+            inside = found.between(ends[i], ends[i + 1] - 1)
+            found_here.append(choose_cut(inside, prior, exponent, bits, node))
+            halves.extend(mix_keys(np.array([node, node]), np.arange(2, dtype=np.uint64)))
+        cuts, keys = sorted([*cuts, *found_here]), halves
+    return tuple(cuts)
 
 
 def frequent_values(

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from lumberjack.accounting import Choices, ThresholdQueries
 from lumberjack.columns import (
-    DISTANCES,
     MEDIAN,
     NINETIETH,
     CodeCounts,
@@ -24,6 +23,7 @@ from lumberjack.columns import (
     coarse_value,
     frequent_values,
     name_key,
+    prior_of_scale,
 )
 from lumberjack.declared import as_given
 from lumberjack.domain import Domain
@@ -43,6 +43,7 @@ from lumberjack.kinds import (
     values_at,
 )
 from lumberjack.noise import Bits, ThresholdCoin, mix_keys
+from lumberjack.priors import PlacePrior
 from lumberjack.targets import Classes, Learnable, Numbers, OpenClasses, OpenNumbers, Target
 
 __all__ = ["Learned", "Task", "learn"]
@@ -235,16 +236,17 @@ class Learner:
         """
         of_median, of_distance = self._exponents("scale")
         (found,) = self.rows.total(Frequencies())
-        centre = float(values_at(self._place(found, target.grid, MEDIAN, of_median)))
+        place = self._place(found, MEDIAN, of_median, target.prior)
+        centre = float(values_at(place))
         (found,) = self.rows.total(Frequencies(distance_from=centre))
-        scale = coarse_value(self._place(found, DISTANCES, NINETIETH, of_distance))
+        place = self._place(found, NINETIETH, of_distance, prior_of_scale(centre))
+        scale = coarse_value(place)
         return target.close(centre, scale)
 
-    def _place(
-        self, found: CodeCounts, grid: tuple[int, int], quantile: Quantile, exponent: float
-    ) -> int:
+    def _place(self, found: CodeCounts, quantile: Quantile, exponent: float, prior: PlacePrior) -> int:
         key = mix_keys(np.array([_TARGET]), np.uint64(quantile.below))[0]
-        return choose_place(found, grid, quantile, exponent, self.bits, key)
+        grid = (prior.first, prior.last)
+        return choose_place(found, grid, quantile, exponent, self.bits, key, prior)
 
     def _coin(self, use: str) -> ThresholdCoin:
         largest = int(self.rows.total(Size())[0][0])

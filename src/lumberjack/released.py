@@ -13,18 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from lumberjack.anatomy import importances, independent_rows, leaf_sizes, learned_nothing
+from lumberjack.accounting import Choices
+from lumberjack.anatomy import NOTHING, importances, independent_rows, leaf_sizes, learned_nothing
 from lumberjack.domain import Domain, names_of
 from lumberjack.guarantee import CLASSES_INFERRED, Guarantee
 from lumberjack.inputs import check_class_weight, check_names, read_table, unknown_classes
 from lumberjack.kinds import Categorical, Codes
 from lumberjack.leaves import Votes
+from lumberjack.quoting import quote_all
 from lumberjack.targets import Classes, Numbers, Target
 from lumberjack.tree import Forest
 
 __all__ = ["Fitted", "Released", "released_by"]
 
 Floats = NDArray[np.float64]
+_CLEAR = 4.0  # with 3, one scale in ten was off by a factor of four or more
 
 
 class Fitted(Protocol):
@@ -99,9 +102,37 @@ class Released:
         return [n for n, k in columns if isinstance(k, Categorical) and k.learned and not k.categories]
 
     @property
+    def scale_is_doubtful(self) -> bool:
+        """Whether the learned scale of a target may be far off: by released counts, rows are too few.
+
+        A place far above a 90 % quantile is exp(exponent * rows / 10) times as unlikely as one at it.
+        """
+        found = [e for e in self.guarantee.events_for("scale") if isinstance(e, Choices)]
+        if not found or not isinstance(self.target, Numbers) or self.target.limits is not None:
+            return False
+        rows = float(self.forest.values[0][:, 0].sum())
+        return found[-1].exponent * rows / 10 < _CLEAR
+
+    @property
     def learned_nothing(self) -> bool:
         """Whether all rows get the same prediction."""
         return learned_nothing(self.forest, self.target.leaves.holds)
+
+    @property
+    def doubts(self) -> list[str]:
+        """What whoever uses the model should know, by released values alone."""
+        found = [f"{NOTHING} {self.guarantee.way_out}"] if self.learned_nothing else []
+        if self.without_categories:
+            found.append(
+                f"no category of {quote_all(self.without_categories)} was frequent enough to be "
+                "released; declare dates in text (Domain.numeric(temporal=True)), and leave out ids"
+            )
+        if self.scale_is_doubtful:
+            found.append(
+                "too few rows to find the scale of y with this budget, so predictions may be far off; "
+                "give y_bounds, or raise epsilon"
+            )
+        return found
 
     def encode(self, X: Any) -> Codes:
         """Compact codes of a table to predict for, its columns matched to those of ``fit``."""

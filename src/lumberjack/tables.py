@@ -327,12 +327,24 @@ class Table:
         with self._arrow(f"has values in column {quote(name)} that cannot be read"):
             if pa.types.is_dictionary(column.type) and pa.types.is_timestamp(column.type.value_type):
                 column = column.dictionary_decode()
-            if pa.types.is_timestamp(column.type):  # Python's datetime knows no nanoseconds
+            if pa.types.is_timestamp(column.type):
                 column = pc.cast(column, _plain(column.type), safe=False)
             coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-            distinct = [*coded.dictionary.to_pylist(), None]
+            distinct = [*_listed(coded.dictionary), None]
             place = coded.indices.cast(pa.int64()).fill_null(len(distinct) - 1)
             return Values(distinct, place.to_numpy(zero_copy_only=False))
+
+
+def _listed(values: Any) -> list[Any]:
+    """Plain Python values; dates as NumPy's if some are of years that Python does not know."""
+    try:
+        return list(values.to_pylist())
+    except (ValueError, OverflowError):
+        if _kind_of(values.type) != "datetime":
+            raise
+    days = pa.types.is_date(values.type)  # in microseconds some overflow
+    unit = "s" if days else values.type.unit
+    return list(pc.cast(values, pa.timestamp(unit)).to_numpy(zero_copy_only=False))
 
 
 def _lines(file: TextIO) -> Iterator[str]:
@@ -394,4 +406,5 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     """The type of a column's values as ``Values`` has them."""
     if pa.types.is_dictionary(kind):
         return _plain(kind.value_type)
-    return pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else kind
+    fine = pa.types.is_timestamp(kind) and kind.unit == "ns"  # Python's datetime knows none
+    return pa.timestamp("us", kind.tz) if fine else kind

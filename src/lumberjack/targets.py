@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from lumberjack.columns import FINITE
 from lumberjack.guarantee import SUM_BOUND, Leaf, warn
 from lumberjack.guided import Gini, Variance
 from lumberjack.inputs import check_classes, encode_labels
 from lumberjack.kinds import Category, places_of
 from lumberjack.leaves import Leaves, Sums, Weights, leaves_of_classes
+from lumberjack.priors import PlacePrior, prior_of_centre
 from lumberjack.residuals import Distance, Odds, Softmax
 
 __all__ = ["Classes", "Learnable", "Numbers", "OpenClasses", "OpenNumbers", "Target"]
@@ -251,12 +251,9 @@ class OpenNumbers:
     limits: tuple[float, float] | None = None
 
     @property
-    def grid(self) -> tuple[int, int]:
-        """The places among which a median is chosen."""
-        if self.limits is None:
-            return FINITE
-        first, last = places_of(np.array(self.limits)).tolist()
-        return first, last
+    def prior(self) -> PlacePrior:
+        """Weights of the places among which a median is chosen."""
+        return prior_of_centre(self.limits)
 
     def encode(self, y: Floats) -> NDArray[np.int32]:
         """Places on the grid of all 32-bit floats, kept in signed integers like any target."""

@@ -17,6 +17,7 @@ from lumberjack.quoting import quote, reading
 __all__ = ["Column", "check_date_format", "columns_of", "fresh_copy", "is_missing", "seconds"]
 
 _EXAMPLE = dt.datetime(2026, 1, 31)
+_STEPS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # in a second
 _LONGEST = 100  # characters of a date format
 _INTEGERS = (nw.Int8, nw.Int16, nw.Int32, nw.Int64, nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64)
 
@@ -163,6 +164,11 @@ def seconds(when: Any, date_format: str | None = None) -> float:
     """Seconds since 1970 (UTC) of a date, a time, or one in text; NaN if it is missing."""
     if is_missing(when):
         return math.nan
+    if isinstance(when, np.datetime64):  # of years that Python does not know, mostly
+        unit = np.datetime_data(when.dtype)[0]
+        if unit in _STEPS:
+            return float(when.astype(np.int64)) / _STEPS[unit]
+        when = when.astype("datetime64[us]").item()
     if isinstance(when, str):
         text = when.strip()
         if date_format is None:
