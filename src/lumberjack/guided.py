@@ -175,14 +175,14 @@ class Guide:
         if offer.first[-1] == 0:
             return None
         found = _candidates(tree.features, offer, bins, tree.nodes, node, room)
-        feature, cut, weight, left, total = found
-        if len(feature) == 0:
+        if len(found.feature) == 0:
             return None
         choice = ExponentialChoice(self.exponent / 2**_STEPS)
         keys = tree.nodes.key[node : node + 1]
-        score = self.score.score(left, total)
-        i = choice.draw(score[None], bits, keys, weights=weight[None], purpose=Purpose.SPLIT)[0]
-        return Choice(int(feature[i]), int(cut[i]), offer.missing_left, self.score.size(left[i]))
+        score, weights = self.score.score(found.left, found.total), found.weight[None]
+        i = choice.draw(score[None], bits, keys, weights=weights, purpose=Purpose.SPLIT)[0]
+        n_left = self.score.size(found.left[i])
+        return Choice(int(found.feature[i]), int(found.cut[i]), offer.missing_left, n_left)
 
 
 def offered_share(n_features: int) -> float:
@@ -205,26 +205,35 @@ def _offer(features: Features, key: np.uint64, room: Room, share: float) -> Offe
     return Offer(offsets, chance(key, n) < 0.5)
 
 
-@kernel
-def _places(offer: Offer) -> Any:
+class _Places(NamedTuple):
     """Offered features, where their bins begin, and how many they have besides the last.
 
     Unsigned integers throughout: signed indices cost a wraparound check.
     """
+
+    feature: NDArray[np.uint64]
+    first: NDArray[np.uint64]
+    most: NDArray[np.uint32]
+
+
+@kernel
+def _places(offer: Offer) -> _Places:
+    """Where the codes of a row are counted."""
     offered = np.flatnonzero(np.diff(offer.first)).astype(np.uint64)
     n = len(offered)
     first, most = np.empty(n, dtype=np.uint64), np.empty(n, dtype=np.uint32)
     for j in range(n):
         f = offered[j]
         first[j], most[j] = offer.first[f], offer.first[f + np.uint64(1)] - offer.first[f] - 1
-    return offered, first, most
+    return _Places(offered, first, most)
 
 
 @kernel
 def _count_classes(
     codes: Codes, rows: NDArray[np.int32], offer: Offer, target: NDArray[np.int32], out: Integers
 ) -> None:
-    offered, first, most = _places(offer)
+    places = _places(offer)
+    offered, first, most = places.feature, places.first, places.most
     n_offered, shift = np.uint64(len(offered)), shift_of(codes)
     for i in range(len(rows)):
         row = np.uint64(rows[i])
@@ -239,7 +248,8 @@ def _count_classes(
 def _count_numbers(
     codes: Codes, rows: NDArray[np.int32], offer: Offer, target: NDArray[np.int32], out: Integers
 ) -> None:
-    offered, first, most = _places(offer)
+    places = _places(offer)
+    offered, first, most = places.feature, places.first, places.most
     n_offered, shift = np.uint64(len(offered)), shift_of(codes)
     for i in range(len(rows)):
         row = np.uint64(rows[i])
@@ -251,14 +261,21 @@ def _count_numbers(
             out[place, np.uint64(1)] += y
 
 
+class _Candidates(NamedTuple):
+    """Feature, cut, weight and counts on the left side of each candidate, and the counts of the node."""
+
+    feature: Integers
+    cut: Integers
+    weight: NDArray[np.float64]
+    left: Integers
+    total: Integers
+
+
 @kernel
 def _candidates(
     features: Features, offer: Offer, bins: Integers, nodes: Nodes, node: int, room: Room
-) -> tuple[Integers, Integers, NDArray[np.float64], Integers, Integers]:
-    """All candidates of a node: feature, cut, weight and left side of each, and the node's totals.
-
-    ``nodes`` is the tree so far, as in ``structure``.
-    """
+) -> _Candidates:
+    """All candidates of a node; ``nodes`` is the tree so far, as in ``structure``."""
     offsets, categorical, chances = offer.first, features.categorical, features.chances
     most, width = offsets[-1], bins.shape[1]
     feature, cut = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
@@ -289,7 +306,7 @@ def _candidates(
                     left[made] = below
                     made += 1
         weight[before:made] = (chances[f] - (chances[f - 1] if f else 0.0)) / max(made - before, 1)
-    return feature[:made], cut[:made], weight[:made], left[:made], total
+    return _Candidates(feature[:made], cut[:made], weight[:made], left[:made], total)
 
 
 @kernel

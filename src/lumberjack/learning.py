@@ -6,6 +6,7 @@ codes, and a description in which nothing is open. Everything in it was chosen w
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +45,7 @@ from lumberjack.kinds import (
 from lumberjack.noise import Bits, ThresholdCoin, mix_keys
 from lumberjack.targets import Classes, Learnable, Numbers, OpenClasses, OpenNumbers, Target
 
-__all__ = ["Task", "learn"]
+__all__ = ["Learned", "Task", "learn"]
 
 _TARGET = np.uint64(0x7A26E7)  # key of the noise about the target
 
@@ -120,15 +121,24 @@ class Recode:
         return codes
 
 
-def learn(rows: Rows, task: Task, guarantee: Guarantee, bits: Bits) -> tuple[Rows, Domain, Target]:
-    """Learn what a task leaves open.
+class Learned(NamedTuple):
+    """A task without open questions.
 
-    Returns
-    -------
+    Attributes
+    ----------
     rows : Rows
         In compact codes; without the rows whose label was not released.
     domain : Domain
     target : Classes or Numbers
+    """
+
+    rows: Rows
+    domain: Domain
+    target: Target
+
+
+def learn(rows: Rows, task: Task, guarantee: Guarantee, bits: Bits) -> Learned:
+    """Learn what a task leaves open.
 
     Formal guarantees
     -----------------
@@ -160,7 +170,8 @@ def learn(rows: Rows, task: Task, guarantee: Guarantee, bits: Bits) -> tuple[Row
         for n, k in zip(domain, domain.known, strict=True)
     ]
     recode = Recode(tuple(domain.known), tuple(tables), change)
-    return rows if recode.changes_nothing else rows.recode(recode), domain, target
+    rows = rows if recode.changes_nothing else rows.recode(recode)
+    return Learned(rows, domain, target)
 
 
 def _new_codes(labels: Sequence[Category], kind: Known) -> NDArray[np.uint32]:

@@ -26,6 +26,7 @@ __all__ = [
     "RIGHT",
     "Features",
     "Room",
+    "Split",
     "chance",
     "child_key",
     "choose_split",
@@ -83,6 +84,24 @@ class Room(NamedTuple):
 
     first: NDArray[np.uint32]
     last: NDArray[np.uint32]
+
+
+class Split(NamedTuple):
+    """How a node is split.
+
+    Attributes
+    ----------
+    feature : int
+        NO_SPLIT: it is not.
+    cut : int
+        At most ``cut`` (numbers) or equal to it (categories) goes left.
+    missing_left : bool
+        Which way missing numbers go.
+    """
+
+    feature: int
+    cut: int
+    missing_left: bool
 
 
 def root_keys(seed: int | None, n_trees: int) -> NDArray[np.uint64]:
@@ -166,8 +185,8 @@ def is_used(nodes: Any, node: Any, feature: Any, category: Any) -> Any:
 
 
 @kernel
-def choose_split(nodes: Any, node: Any, features: Features, room: Room) -> Any:
-    """Feature, cut and side of missing values of a node; feature NO_SPLIT when nothing is left.
+def choose_split(nodes: Any, node: Any, features: Features, room: Room) -> Split:
+    """The random split of a node; feature NO_SPLIT when nothing is left.
 
     ``nodes`` is the tree so far: keys, parents (-1 at the root) and the splits of all proper ancestors.
     """
@@ -193,18 +212,18 @@ def choose_split(nodes: Any, node: Any, features: Features, room: Room) -> Any:
                     feature = f
                     rest -= weight
         if feature == NO_SPLIT:
-            return NO_SPLIT, 0, False
+            return Split(NO_SPLIT, 0, False)
     word = _word(key, _TRIES + 1)
     missing_left = bool(word & np.uint64(1))
     if not features.categorical[feature]:
         cells = np.int64(last[feature]) - np.int64(first[feature])
-        return feature, np.int64(first[feature]) + _below(word, cells), missing_left
+        return Split(feature, np.int64(first[feature]) + _below(word, cells), missing_left)
     size, draw = features.sizes[feature], _TRIES + 1
     category = _below(word, size)
     while last[feature] < size and is_used(nodes, node, feature, category):
         draw += 1
         category = _below(_word(key, draw), size)
-    return feature, category, missing_left
+    return Split(feature, category, missing_left)
 
 
 assert CELLS < 2**32  # _below needs bounds of 32 bits

@@ -14,7 +14,7 @@ and released values. Sums over the rows of a tree are private, and never leave t
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -239,10 +239,11 @@ def prune(
     if policy.thinning is not None:
         grown, answers = _wake(rows, grown, policy, policy.thinning, answers)
     marks = mark_tree(grown.nodes.level[: grown.size], grown.nodes.up, answers, policy.height)
-    *arrays, leaf_keys, leaves = _release(grown.nodes, marks)
-    tree = Tree(*map(np.copy, arrays))  # copies: slices would keep the private work buffers alive
+    kept = _release(grown.nodes, marks)
+    # Copies: slices would keep the private work buffers alive.
+    tree = Tree(kept.feature.copy(), kept.cut.copy(), kept.missing_left.copy(), kept.left.copy())
     work = work._replace(nodes=grown.size)
-    return tree, Leaves(leaf_keys, leaves, grown, work)
+    return tree, Leaves(kept.keys, kept.nodes, grown, work)
 
 
 def _guide(rows: Rows, tree: Growing, policy: Policy, limits: Limits) -> Growing:
@@ -364,16 +365,27 @@ def _split_alone(
             return tree
     alone = Limits(level + 1, n_rows, np.zeros(1, dtype=np.bool_))
     waiting = np.array([node], dtype=np.int64)
-    nodes, size, *_ = grow(table, tree.features, nodes, tree.size, waiting, alone)
-    return Growing(tree.features, nodes, size)
+    grown = grow(table, tree.features, nodes, tree.size, waiting, alone)
+    return Growing(tree.features, grown.nodes, grown.size)
+
+
+class _Kept(NamedTuple):
+    """What is kept of a grown tree: the arrays of a ``Tree``, and ``keys`` and ``nodes`` of ``Leaves``.
+
+    All are slices of longer arrays.
+    """
+
+    feature: NDArray[np.int32]
+    cut: NDArray[np.uint32]
+    missing_left: NDArray[np.bool_]
+    left: NDArray[np.int32]
+    keys: Words
+    nodes: Integers
 
 
 @kernel
-def _release(nodes: Nodes, marks: Marks) -> Any:
-    """The pruned tree, level by level: Heavy nodes with their splits, and a leaf where a branch ends.
-
-    Also the keys of the leaves, and the grown node of each leaf (-1 for a leaf without rows).
-    """
+def _release(nodes: Nodes, marks: Marks) -> _Kept:
+    """The pruned tree, level by level: Heavy nodes with their splits, and a leaf where a branch ends."""
     size = len(marks)
     child = np.full((size, 2), -1, dtype=np.int64)
     n_heavy = 0
@@ -405,7 +417,7 @@ def _release(nodes: Nodes, marks: Marks) -> Any:
             left[i] = n_leaves
             segment[n_leaves], leaf_keys[n_leaves] = node, key[i]
             n_leaves += 1
-    return (
+    return _Kept(
         feature[:made],
         cut[:made],
         missing_left[:made],

@@ -160,14 +160,16 @@ def test_costs_are_counted_right(n, small):
     codes, features = rows(n, 4), Features.of(DOMAIN)
     root, order = np.zeros(1, dtype=np.int64), np.arange(n, dtype=np.int32)
     never = np.zeros(1, dtype=np.bool_)
-    nodes, size, steps, tests, moves = grow(
+    grown = grow(
         Table(codes, order), features, plant(root_keys(n, 1)[0], n), 1, root, Limits(30, small, never)
     )
-    split = nodes.feature[:size] != NO_SPLIT
+    nodes, work = grown.nodes, grown.work
+    split = nodes.feature[: grown.size] != NO_SPLIT
     assert split.sum() > 1
-    assert steps == nodes.n_rows[:size][split].sum()
-    assert tests >= steps
-    assert moves >= n
+    assert work.nodes == grown.size - 1
+    assert work.steps == nodes.n_rows[: grown.size][split].sum()
+    assert work.tests >= work.steps
+    assert work.moves >= n
 
 
 def test_cost_does_not_grow_with_depth():

@@ -27,6 +27,7 @@ from lumberjack.structure import (
     RIGHT,
     Features,
     Room,
+    Split,
     child_key,
     choose_split,
     interval,
@@ -34,7 +35,7 @@ from lumberjack.structure import (
 )
 from lumberjack.tree import end_path, lay_path, walk
 
-__all__ = ["Table", "Work", "grow", "lay_out", "place", "sort_rows"]
+__all__ = ["Grown", "Table", "Work", "grow", "lay_out", "place", "sort_rows"]
 
 Integers = NDArray[np.int64]
 
@@ -65,6 +66,24 @@ class Work(NamedTuple):
     steps: int
     tests: int
     moves: int
+
+
+class Grown(NamedTuple):
+    """A tree after growing.
+
+    Attributes
+    ----------
+    nodes : Nodes
+        With spare capacity at the end.
+    size : int
+        Number of nodes.
+    work : Work
+        The cost of the new ones.
+    """
+
+    nodes: Nodes
+    size: int
+    work: Work
 
 
 class Table(NamedTuple):
@@ -108,7 +127,7 @@ class _Block(NamedTuple):
 @kernel
 def grow(
     table: Table, features: Features, nodes: Nodes, size: int, waiting: Integers, limits: Limits
-) -> tuple[Nodes, int, int, int, int]:
+) -> Grown:
     """Split waiting nodes, and all nodes below them that ``limits`` allow.
 
     Parameters
@@ -121,20 +140,13 @@ def grow(
     waiting : ndarray of int64
         Nodes to split.
     limits : Limits
-
-    Returns
-    -------
-    nodes : Nodes
-        With spare capacity at the end.
-    size, steps, tests, moves : int
-        Number of nodes, and the cost: see ``Work``.
     """
     most = 0
     for node in waiting:
         most = max(most, nodes.n_rows[node])
     spare, place = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.uint16)
     block = _new_block(len(features.sizes))
-    steps, tests, moves = 0, 0, 0
+    old_size, steps, tests, moves = size, 0, 0, 0
     # Depth first: the rows of a block are still in the cache when the next one reads them.
     pending = list(waiting)
     while pending and not limits.stop[0]:
@@ -160,7 +172,7 @@ def grow(
             large = nodes.n_rows[i] >= limits.small
             if large and nodes.feature[i] == NO_SPLIT and nodes.level[i] < limits.height:
                 pending.append(i)
-    return nodes, size, steps, tests, moves
+    return Grown(nodes, size, Work(size - old_size, steps, tests, moves))
 
 
 @kernel
@@ -186,7 +198,7 @@ def _lay_out_block(
     made, g, tests = 1, 0, 0
     while g < made:
         p = block.node[g]
-        f, c, m = NO_SPLIT, 0, False
+        split = Split(NO_SPLIT, 0, False)
         large = g == 0 or block.n_rows[g] >= enough
         if large and nodes.level[p] < limits.height and made + 2 <= len(block.node):
             room = Room(block.first[g], block.last[g])
@@ -194,12 +206,13 @@ def _lay_out_block(
                 up = block.above[g]
                 room.first[:], room.last[:] = block.first[up], block.last[up]
                 narrow(nodes, nodes.up[p], nodes.side[p], features, room)
-            f, c, m = choose_split(nodes, p, features, room)
-        nodes.feature[p], nodes.cut[p], nodes.missing_left[p] = f, c, m
+            split = choose_split(nodes, p, features, room)
+        f = split.feature
+        nodes.feature[p], nodes.cut[p], nodes.missing_left[p] = f, split.cut, split.missing_left
         if f == NO_SPLIT:
             end_path(block.paths, g)
         else:
-            lay_path(block.paths, g, f, c, features.categorical[f], m, made)
+            lay_path(block.paths, g, f, split.cut, features.categorical[f], split.missing_left, made)
             low, width = block.paths[g, 1], block.paths[g, 2]
             n_right = _take_split(block.columns[f], low, width, np.uint16(g), np.uint16(made), here)
             tests += n_seen
@@ -380,11 +393,12 @@ def lay_out(
         begin, n = nodes.start[node], nodes.n_rows[node]
         if nodes.level[node] >= limits.height or not (waits or n >= limits.small):
             continue
-        f, c, m = choose_split(nodes, node, features, find_room(nodes, node, features))
+        split = choose_split(nodes, node, features, find_room(nodes, node, features))
+        f = split.feature
         if f == NO_SPLIT:
             continue
-        nodes.feature[node], nodes.cut[node], nodes.missing_left[node] = f, c, m
-        low, width = interval(c, features.categorical[f], m)
+        nodes.feature[node], nodes.cut[node], nodes.missing_left[node] = split
+        low, width = interval(split.cut, features.categorical[f], split.missing_left)
         n_left = _partition(table.codes[:, f], low, width, table.order[begin : begin + n], aside)
         nodes, size = add_children(nodes, size, node, n_left, True)
         pending.append((size - 2, False))

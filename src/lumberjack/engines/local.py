@@ -41,11 +41,10 @@ class _Whole(Block):
     def grow(self, tree: Growing, waiting: NDArray[Any], limits: Limits) -> tuple[Growing, Work]:
         """Split waiting nodes, and all nodes below them that ``limits`` allow."""
         order = self.sort(tree).order
-        nodes, size, *cost = grow(
-            Table(self.codes, order), tree.features, tree.nodes, tree.size, waiting, limits
-        )
-        self.orders[tree.key] = order, size
-        return Growing(tree.features, nodes, size), Work(size - tree.size, *cost)
+        table = Table(self.codes, order)
+        grown = grow(table, tree.features, tree.nodes, tree.size, waiting, limits)
+        self.orders[tree.key] = order, grown.size
+        return Growing(tree.features, grown.nodes, grown.size), grown.work
 
 
 class LocalRows:
