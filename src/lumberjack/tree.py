@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lumberjack.kernels import kernel
-from lumberjack.kinds import Codes, shift_of
+from lumberjack.kinds import MISSING, Codes, shift_of
 from lumberjack.structure import interval
 
 __all__ = ["LEAF", "Forest", "Tree", "end_path", "lay_path", "walk"]
@@ -21,6 +21,8 @@ LEAF = -1
 _ROWS = 1 << 14  # rows that one thread takes at a time
 _BATCH = 256  # rows that walk together
 _STRIDE = 8  # levels between two checks for rows that have arrived
+_BEFORE_ALL = np.int64(MISSING).astype(np.uint32)  # the code of missing numbers: one before cell 0
+_ALL = np.uint32(0xFFFFFFFF)
 
 Floats = NDArray[np.float64]
 Leaf = NDArray[np.int32]
@@ -68,9 +70,16 @@ class Tree:
         return self.left[where]
 
     def _paths(self, categorical: NDArray[np.bool_]) -> Paths:
-        """The tree as ``walk`` reads it."""
-        paths = np.empty((len(self.feature), 4), dtype=np.uint32)
-        _lay_paths(self.feature, self.cut, self.missing_left, self.left, categorical, paths)
+        """The tree as ``walk`` reads it: ``lay_path`` and ``end_path`` for all nodes at once."""
+        node, ends = np.arange(len(self.feature)), self.feature == LEAF
+        feature = np.where(ends, 0, self.feature)
+        equal = categorical[feature]
+        paths = np.empty((len(node), 4), dtype=np.uint32)
+        paths[:, 0] = feature
+        paths[:, 1] = np.where(equal, self.cut, np.where(self.missing_left, _BEFORE_ALL, 0))
+        paths[:, 2] = np.where(equal, 0, self.cut + self.missing_left)
+        paths[:, 3] = np.where(ends, node, self.left)
+        paths[ends, 1], paths[ends, 2] = 0, _ALL
         return paths
 
 
@@ -132,23 +141,6 @@ class Forest:
 
         with ThreadPoolExecutor(n_threads) as threads:
             list(threads.map(one, range(0, len(codes), _ROWS)))
-
-
-@kernel
-def _lay_paths(
-    feature: NDArray[np.int32],
-    cut: NDArray[np.uint32],
-    missing_left: NDArray[np.bool_],
-    left: NDArray[np.int32],
-    categorical: NDArray[np.bool_],
-    paths: Paths,
-) -> None:
-    for node in range(len(feature)):
-        f = feature[node]
-        if f == LEAF:
-            end_path(paths, node)
-        else:
-            lay_path(paths, node, f, cut[node], categorical[f], missing_left[node], left[node])
 
 
 @kernel

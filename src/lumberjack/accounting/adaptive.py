@@ -205,8 +205,9 @@ def _choose(f: Floats, choices: int, eta: float, r: int, done: int) -> None:
     best = np.empty(n + 1)
     for j in range(1, choices + 1):
         first = max(n - done - j * r, 0)  # below, nothing can happen in so few choices: U = 0
-        found = best[first:]
-        found[:] = f[first + r : n + r + 1]
+        found, before = best[first:], f[first + r :]
+        for i in range(len(found)):
+            found[i] = before[i]
         for c in range(r):
             start = np.expm1(c * h)
             beyond = np.expm1(eta + c * h)
@@ -223,7 +224,8 @@ def _choose(f: Floats, choices: int, eta: float, r: int, done: int) -> None:
                 theta = steep * (s - start) / (1 + s)
                 value = (largest - s) * (upper + theta * rise) + s * (lower + theta * fall)
                 found[i] = max(found[i], value / largest)
-        f[first + r : n + r + 1] = found
+        for i in range(len(found)):
+            before[i] = found[i]
         for i in range(r):
             f[i] = f[r]  # U grows with y, so its last value is a bound for all lower y
             y = (i + 1) * h
