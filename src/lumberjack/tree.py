@@ -6,7 +6,8 @@ In: encoded rows. Out: the leaf of each row in each tree. All trees share one se
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,24 @@ _ALL = np.uint32(0xFFFFFFFF)
 Floats = NDArray[np.float64]
 Leaf = NDArray[np.int32]
 Paths = NDArray[np.uint32]
+
+
+class _Flat(NamedTuple):
+    """All trees, one after the other.
+
+    Attributes
+    ----------
+    paths : ndarray of uint32, shape (n_nodes, 4)
+        See ``walk``.
+    leaf : ndarray of int32, shape (n_nodes,)
+        Where rows end: the leaf, numbered through all trees.
+    first : ndarray of int64, shape (n_trees + 1,)
+        The first node of each tree.
+    """
+
+    paths: Paths
+    leaf: Leaf
+    first: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -124,23 +143,44 @@ class Forest:
         ``values``, each of shape (n_leaves, n_values), is what the leaves of each tree say.
         """
         total = np.zeros((len(codes), values[0].shape[1]))
-        self._each(codes, n_threads, lambda rows, tree, leaf: _add(values[tree], leaf, total[rows]))
+        said = np.concatenate(values)
+        of_block = partial(_pool, codes, self._flat, said, total)
+        _in_threads(of_block, len(codes), n_threads)
         return total
 
     def _each(self, codes: Codes, n_threads: int, use: Callable[[slice, int, Leaf], None]) -> None:
         """Call ``use`` with the leaves of each block of rows in each tree; blocks run in threads."""
-        paths = [tree._paths(self.categorical) for tree in self.trees]
+        paths, _, first = self._flat
 
-        def one(start: int) -> None:
-            rows = slice(start, start + _ROWS)
-            which = np.arange(start, min(start + _ROWS, len(codes)), dtype=np.int32)
+        def one(start: int, stop: int) -> None:
+            which = np.arange(start, stop, dtype=np.int32)
             where = np.empty(len(which), dtype=np.int32)
-            for number, (tree, path) in enumerate(zip(self.trees, paths, strict=True)):
-                walk(codes, which, path, where)
-                use(rows, number, tree.left[where])
+            for number, tree in enumerate(self.trees):
+                walk(codes, which, paths[first[number] : first[number + 1]], where)
+                use(slice(start, stop), number, tree.left[where])
 
-        with ThreadPoolExecutor(n_threads) as threads:
-            list(threads.map(one, range(0, len(codes), _ROWS)))
+        _in_threads(one, len(codes), n_threads)
+
+    @cached_property
+    def _flat(self) -> _Flat:
+        """The trees as ``_pool`` reads them."""
+        paths = np.concatenate([tree._paths(self.categorical) for tree in self.trees])
+        first = np.cumsum([0, *(len(tree.left) for tree in self.trees)], dtype=np.int64)
+        before = np.cumsum([0, *(tree.n_leaves for tree in self.trees)], dtype=np.int32)
+        each = zip(self.trees, before[:-1], strict=True)
+        return _Flat(paths, np.concatenate([tree.left + start for tree, start in each]), first)
+
+
+def _in_threads(use: Callable[[int, int], None], n_rows: int, n_threads: int) -> None:
+    """Call ``use`` with the start and the end of each block of rows."""
+    starts = range(0, n_rows, _ROWS)
+    ends = [min(start + _ROWS, n_rows) for start in starts]
+    if len(ends) <= 1 or n_threads == 1:
+        for start, end in zip(starts, ends, strict=True):
+            use(start, end)
+        return
+    with ThreadPoolExecutor(n_threads) as threads:
+        list(threads.map(use, starts, ends))
 
 
 @kernel
@@ -204,7 +244,14 @@ def walk(codes: Codes, rows: NDArray[np.int32], paths: Paths, out: NDArray[np.in
 
 
 @kernel
-def _add(values: Floats, leaf: Leaf, total: Floats) -> None:
-    for i in range(len(leaf)):
-        for c in range(values.shape[1]):
-            total[i, c] += values[leaf[i], c]
+def _pool(codes: Codes, forest: _Flat, said: Floats, total: Floats, start: int, stop: int) -> None:
+    """Add up what the leaves of all trees say about rows from ``start`` to ``stop``."""
+    rows = np.arange(start, stop).astype(np.int32)
+    where = np.empty(len(rows), dtype=np.int32)
+    for tree in range(len(forest.first) - 1):
+        first = forest.first[tree]
+        walk(codes, rows, forest.paths[first : forest.first[tree + 1]], where)
+        for i in range(len(rows)):
+            leaf = forest.leaf[first + where[i]]
+            for k in range(said.shape[1]):
+                total[start + i, k] += said[leaf, k]

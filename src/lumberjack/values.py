@@ -6,7 +6,7 @@ In: frames and arrays. Out: ``Column`` objects. How one value is read never depe
 import datetime as dt
 import math
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals.stable.v1 as nw
 import numpy as np
@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 
 from lumberjack.quoting import quote, reading
 
-__all__ = ["Column", "check_date_format", "columns_of", "fresh_copy", "is_missing", "seconds"]
+__all__ = [
+    "Column",
+    "Columns",
+    "check_date_format",
+    "columns_of",
+    "fresh_copy",
+    "is_missing",
+    "seconds",
+]
 
 _EXAMPLE = dt.datetime(2026, 1, 31)
 _LONGEST = 100  # characters of a date format
@@ -185,20 +193,45 @@ def check_date_format(date_format: Any) -> None:
         raise ValueError(problem) from None
 
 
-def columns_of(X: Any) -> tuple[list[str] | None, list[Column]]:
+class Columns(NamedTuple):
+    """The columns of a table, and their names if it has any."""
+
+    names: list[str] | None
+    columns: list[Column]
+
+
+def columns_of(X: Any) -> Columns:
     """Columns of a frame, with their names, or of a 2-D array, without."""
-    frame = nw.from_native(X, pass_through=True)
-    if isinstance(frame, nw.LazyFrame):
-        raise TypeError(f"X must be a table in memory, got a lazy {type(X).__name__}; collect it first")
-    if isinstance(frame, nw.DataFrame):
-        if nw.get_level(frame) != "full":
+    if isinstance(X, Columns):
+        return X
+    if not isinstance(X, np.ndarray):
+        frame = nw.from_native(X, pass_through=True)
+        if isinstance(frame, nw.LazyFrame):
             kind = type(X).__name__
-            raise TypeError(f"X must be a table of pandas, polars or Arrow, or an array; got a {kind}")
-        names = list(frame.columns)
-        if all(isinstance(name, str) for name in names):
-            return names, [Column(frame[name]) for name in names]
+            raise TypeError(f"X must be a table in memory, got a lazy {kind}; collect it first")
+        if isinstance(frame, nw.DataFrame):
+            if nw.get_level(frame) != "full":
+                kind = type(X).__name__
+                raise TypeError(
+                    f"X must be a table of pandas, polars or Arrow, or an array; got a {kind}"
+                )
+            names = list(frame.columns)
+            if all(isinstance(name, str) for name in names):
+                return Columns(names, _columns_of_frame(frame, names))
     with reading("X"):
         X = np.array(X, dtype=object) if isinstance(X, list | tuple) else np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got a {X.ndim}D array instead. Reshape your data.")
-    return None, [Column(X[:, j]) for j in range(X.shape[1])]
+    return Columns(None, [Column(X[:, j]) for j in range(X.shape[1])])
+
+
+def _columns_of_frame(frame: Any, names: list[str]) -> list[Column]:
+    """Numbers that pandas has in NumPy are read as an array: narwhals takes longer than one row."""
+    if not frame.implementation.is_pandas():
+        return [Column(frame[name]) for name in names]
+    native, columns = nw.to_native(frame), []
+    for name in names:
+        series = native[name]
+        plain = isinstance(series.dtype, np.dtype) and series.dtype.kind in "iufb"
+        columns.append(Column(series.to_numpy() if plain else frame[name]))
+    return columns
