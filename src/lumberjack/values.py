@@ -43,6 +43,15 @@ class Column:
         return isinstance(self.values, np.ndarray)
 
     @property
+    def _is_text_of_pandas(self) -> bool:
+        """Whether it holds text and missing values only, and pandas can number them."""
+        return (
+            not self._is_array
+            and self.values.implementation.is_pandas()
+            and bool(self.values.dtype == nw.String)
+        )
+
+    @property
     def is_numeric(self) -> bool:
         """Whether its type holds numbers or booleans only."""
         if self._is_array:
@@ -90,6 +99,9 @@ class Column:
         if self._is_array and self.is_numeric:
             found, place = np.unique(self.values, return_inverse=True)
             return Column(found).items(), place
+        if self._is_text_of_pandas:
+            place, texts = nw.to_native(self.values).factorize(use_na_sentinel=False)
+            return [None if is_missing(text) else text for text in texts.tolist()], place
         seen: dict[Any, int] = {}
         rows = [seen.setdefault((type(value), value), len(seen)) for value in self.items()]
         return [value for _, value in seen], np.array(rows, dtype=np.intp)
