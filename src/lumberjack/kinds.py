@@ -10,7 +10,7 @@ and OTHER fit; kernels take the shift off as they read (``shift_of``).
 import math
 import numbers
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -143,8 +143,15 @@ class Numeric:
         return self.values_at(np.asarray(cut) + 1)
 
 
+class _Derived:
+    """What follows from the fields of a dataclass is kept for the next call, but not pickled."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
-class Cuts:
+class Cuts(_Derived):
     """Numbers told apart by cuts: all numbers between two of them have one code.
 
     Parameters
@@ -233,7 +240,7 @@ class Open:
 
 
 @dataclass(frozen=True)
-class Categorical:
+class Categorical(_Derived):
     """A fixed set of categories; with ``missing``, a missing value is a category of its own.
 
     ``inferred`` says that they were read off the data; ``learned``, that this fit learned them.

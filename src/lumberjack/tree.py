@@ -5,9 +5,9 @@ In: encoded rows. Out: the leaf of each row in each tree. All trees share one se
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,24 +28,6 @@ _ALL = np.uint32(0xFFFFFFFF)
 Floats = NDArray[np.float64]
 Leaf = NDArray[np.int32]
 Paths = NDArray[np.uint32]
-
-
-class _Flat(NamedTuple):
-    """All trees, one after the other.
-
-    Attributes
-    ----------
-    paths : ndarray of uint32, shape (n_nodes, 4)
-        See ``walk``.
-    leaf : ndarray of int32, shape (n_nodes,)
-        Where rows end: the leaf, numbered through all trees.
-    first : ndarray of int64, shape (n_trees + 1,)
-        The first node of each tree.
-    """
-
-    paths: Paths
-    leaf: Leaf
-    first: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -143,44 +125,46 @@ class Forest:
         ``values``, each of shape (n_leaves, n_values), is what the leaves of each tree say.
         """
         total = np.zeros((len(codes), values[0].shape[1]))
-        said = np.concatenate(values)
-        of_block = partial(_pool, codes, self._flat, said, total)
-        _in_threads(of_block, len(codes), n_threads)
+        flat, said = self._flat, np.concatenate(values)
+        _in_threads(lambda rows: _pool(codes[rows], *flat, said, total[rows]), len(codes), n_threads)
         return total
 
     def _each(self, codes: Codes, n_threads: int, use: Callable[[slice, int, Leaf], None]) -> None:
         """Call ``use`` with the leaves of each block of rows in each tree; blocks run in threads."""
         paths, _, first = self._flat
 
-        def one(start: int, stop: int) -> None:
-            which = np.arange(start, stop, dtype=np.int32)
+        def one(rows: slice) -> None:
+            which = np.arange(rows.start, rows.stop, dtype=np.int32)
             where = np.empty(len(which), dtype=np.int32)
             for number, tree in enumerate(self.trees):
                 walk(codes, which, paths[first[number] : first[number + 1]], where)
-                use(slice(start, stop), number, tree.left[where])
+                use(rows, number, tree.left[where])
 
         _in_threads(one, len(codes), n_threads)
 
     @cached_property
-    def _flat(self) -> _Flat:
-        """The trees as ``_pool`` reads them."""
+    def _flat(self) -> tuple[Paths, Leaf, NDArray[np.int64]]:
+        """All trees, one after the other: their paths, leaves numbered through, and first nodes."""
         paths = np.concatenate([tree._paths(self.categorical) for tree in self.trees])
         first = np.cumsum([0, *(len(tree.left) for tree in self.trees)], dtype=np.int64)
         before = np.cumsum([0, *(tree.n_leaves for tree in self.trees)], dtype=np.int32)
         each = zip(self.trees, before[:-1], strict=True)
-        return _Flat(paths, np.concatenate([tree.left + start for tree, start in each]), first)
+        return paths, np.concatenate([tree.left + start for tree, start in each]), first
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What was released, and nothing that follows from it."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-def _in_threads(use: Callable[[int, int], None], n_rows: int, n_threads: int) -> None:
-    """Call ``use`` with the start and the end of each block of rows."""
-    starts = range(0, n_rows, _ROWS)
-    ends = [min(start + _ROWS, n_rows) for start in starts]
-    if len(ends) <= 1 or n_threads == 1:
-        for start, end in zip(starts, ends, strict=True):
-            use(start, end)
+def _in_threads(use: Callable[[slice], None], n_rows: int, n_threads: int) -> None:
+    """Call ``use`` with each block of rows."""
+    blocks = [slice(start, min(start + _ROWS, n_rows)) for start in range(0, n_rows, _ROWS)]
+    if len(blocks) <= 1 or n_threads == 1:
+        for rows in blocks:
+            use(rows)
         return
     with ThreadPoolExecutor(n_threads) as threads:
-        list(threads.map(use, starts, ends))
+        list(threads.map(use, blocks))
 
 
 @kernel
@@ -244,14 +228,17 @@ def walk(codes: Codes, rows: NDArray[np.int32], paths: Paths, out: NDArray[np.in
 
 
 @kernel
-def _pool(codes: Codes, forest: _Flat, said: Floats, total: Floats, start: int, stop: int) -> None:
-    """Add up what the leaves of all trees say about rows from ``start`` to ``stop``."""
-    rows = np.arange(start, stop).astype(np.int32)
-    where = np.empty(len(rows), dtype=np.int32)
-    for tree in range(len(forest.first) - 1):
-        first = forest.first[tree]
-        walk(codes, rows, forest.paths[first : forest.first[tree + 1]], where)
-        for i in range(len(rows)):
-            leaf = forest.leaf[first + where[i]]
+def _pool(
+    codes: Codes, paths: Paths, leaf: Leaf, first: NDArray[np.int64], said: Floats, total: Floats
+) -> None:
+    """Add up over trees, one after the other, what the leaf of each row says."""
+    n_rows = len(codes)
+    rows, where = np.empty(n_rows, dtype=np.int32), np.empty(n_rows, dtype=np.int32)
+    for i in range(n_rows):
+        rows[i] = i
+    for tree in range(len(first) - 1):
+        walk(codes, rows, paths[first[tree] : first[tree + 1]], where)
+        for i in range(n_rows):
+            found = leaf[first[tree] + where[i]]
             for k in range(said.shape[1]):
-                total[start + i, k] += said[leaf, k]
+                total[i, k] += said[found, k]
