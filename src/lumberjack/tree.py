@@ -62,7 +62,7 @@ class Tree:
     @property
     def n_leaves(self) -> int:
         """Number of leaves, empty ones included."""
-        return int(np.sum(self.feature == LEAF))
+        return int(np.count_nonzero(self.feature == LEAF))
 
     def apply(self, codes: Codes, categorical: NDArray[np.bool_]) -> NDArray[np.int32]:
         """Leaf number of each row."""
