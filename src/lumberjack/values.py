@@ -241,9 +241,8 @@ def _columns_of_frame(frame: Any, names: list[str]) -> list[Column]:
     """Numbers that pandas has in NumPy are read as an array: narwhals takes longer than one row."""
     if not frame.implementation.is_pandas():
         return [Column(frame[name]) for name in names]
-    native, columns = nw.to_native(frame), []
-    for name in names:
-        series = native[name]
+    columns = []
+    for name, series in nw.to_native(frame).items():
         plain = isinstance(series.dtype, np.dtype) and series.dtype.kind in "iufb"
         columns.append(Column(series.to_numpy() if plain else frame[name]))
     return columns
