@@ -46,10 +46,10 @@ docs: $(VENV)/test.stamp
 	$(BIN)/python -m sphinx -b html -E -n -W --keep-going -q docs out/docs
 
 # From the first import on, and once more without compilation, lest kernels count as never run.
-PLAIN := tests/test_anatomy.py tests/test_domain.py tests/test_growing.py tests/test_guided.py tests/test_heavy_hitters.py \
+PLAIN := tests/test_anatomy.py tests/test_domain.py tests/test_growing.py tests/test_guided.py tests/test_prefixes.py \
 	tests/test_kinds.py tests/test_noise.py tests/test_released.py tests/test_residuals.py tests/test_search.py \
 	tests/test_structure.py tests/test_targets.py tests/test_thinning.py tests/test_training.py \
-	tests/test_tree.py tests/test_voting.py
+	tests/test_leaves.py tests/test_tree.py
 coverage: $(VENV)/test.stamp
 	$(BIN)/python -m coverage erase
 	$(BIN)/python -m coverage run -m pytest

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from lumberjack.heavy_hitters import mark_privately
 from lumberjack.noise import Bits
 from lumberjack.paths import make_level
 from lumberjack.planning import plan_heavy_hitters
+from lumberjack.prefixes import mark_privately
 from lumberjack.search import HEAVY
 
 HEIGHTS = [8, 16, 32, 64, 128, 256, 512, 1024]

@@ -8,7 +8,7 @@ import pytest
 
 import lumberjack
 from lumberjack import datasets, export, plots
-from lumberjack.heavy_hitters import HeavyHitters
+from lumberjack.prefixes import HeavyHitters
 
 ROOT = Path(__file__).parent.parent
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]

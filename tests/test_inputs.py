@@ -12,16 +12,21 @@ from lumberjack import Domain, inputs
 from lumberjack.noise import Bits
 
 
-def test_frames_stay_as_they_are(frame):
-    X = frame({"a": [1, 2]})
-    assert inputs.read_table(X) is X
+def test_frames_are_read_by_column(frame):
+    found = inputs.read_table(frame({"a": [1, 2], "b": ["x", "y"]}))
+    assert (found.names, rows(found)) == (["a", "b"], [(1, "x"), (2, "y")])
+    assert inputs.read_table(found).columns == found.columns
+
+
+def rows(found):
+    return list(zip(*(column.items() for column in found.columns), strict=True))
 
 
 def test_a_list_is_read_cell_by_cell():
     """A word in one row does not turn the numbers of other rows into text."""
-    assert inputs.read_table([[1, 2.5], ["x", None]]).tolist() == [[1, 2.5], ["x", None]]
+    assert rows(inputs.read_table([[1, 2.5], ["x", None]])) == [(1, 2.5), ("x", None)]
     masked = np.ma.array([[1.0, 2.0]], mask=[[False, True]])
-    assert inputs.read_table(masked).tolist() == [[1.0, None]]
+    assert rows(inputs.read_table(masked)) == [(1.0, None)]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Codes of values: places of numbers on the public grid, spelling of categories, fewer bits."""
 
 import math
+import pickle
 import struct
 from decimal import Decimal
 from fractions import Fraction
@@ -148,6 +149,30 @@ def test_cuts_count_the_cuts_below_a_number():
     Cuts(Numeric(), places).encode("a", Column(np.array([-1.5, -1.0, -1e-9, 0.0, 1e9, math.nan])), out)
     assert out.tolist() == [0, 1, 1, 2, 3, MISSING]
     assert Cuts(Numeric(), places).edges == (-1.0, 0.0, 2010.0)
+
+
+def test_cuts_at_the_ends_of_the_grid_and_around_zero():
+    """IEEE bits with the sign turned: 0x7FFFFFFF would be -0.0, whose place is that of 0.0."""
+    cuts = Cuts(Numeric(), (0x7FFFFFFF, 0x80000000, 0x80000001, 0xFF800000))
+    codes = {-1e-45: 0, -1e-46: 2, 0.0: 2, 1e-45: 3, 3e38: 3, 1e300: 4, math.inf: 4, math.nan: MISSING}
+    out = np.empty(len(codes) + 1, dtype=np.uint32)
+    cuts.encode("a", Column(np.array([*codes, -0.0])), out)
+    assert out.tolist() == [*codes.values(), 2]
+
+
+@pytest.mark.parametrize(
+    "kind", [Cuts(Numeric(), (2**31,)), Categorical(("a",)), Categorical((1, 2))], ids=repr
+)
+def test_what_encoding_keeps_is_not_pickled(kind):
+    before = pickle.dumps(kind)
+    kind.encode("a", Column(np.array([1.0])), np.empty(1, dtype=np.uint32))
+    kind.encode(
+        "a",
+        Column(np.array([1.0 if isinstance(kind, Cuts) else "a"], dtype=object)),
+        np.empty(1, dtype=np.uint32),
+    )
+    assert pickle.dumps(kind) == before
+    assert pickle.loads(before) == kind
 
 
 def test_categories_missing_and_others_are_told_apart():

@@ -28,10 +28,10 @@ ORDER = """
     learning descent training released
     io legend report
     base forest
-    heavy_hitters
+    prefixes
     datasets scores export_onnx export pictures plots page
     tables reading template wizard console
-    cli_domain cli_train cli_tables cli
+    cli_plan cli_search cli_models cli_demo cli_domain cli_train cli_tables cli
 """
 LAYERS = [line.split() for line in ORDER.strip().splitlines()]
 MODULES = [name for layer in LAYERS for name in layer]

@@ -71,6 +71,15 @@ def test_compiling_is_announced_once(tmp_path):
     assert second.stdout == "", second.stderr
 
 
+@pytest.mark.slow
+def test_a_fit_announces_compiling_before_its_first_kernel(tmp_path):
+    """The noise is calibrated first, by a kernel too."""
+    code = PLAIN.format(hidden=["rich", "tqdm"], verbose=1, settings={})
+    done = run(code, NUMBA_CACHE_DIR=str(tmp_path))
+    assert done.stdout.startswith("[LumberjackClassifier] compiling for this machine"), done.stderr
+    assert done.stdout.count("compiling") == 1
+
+
 @pytest.mark.parametrize(
     ("settings", "unit", "total"), [({}, "step", 100), (PRUNED, "tree", 4)], ids=["fitted", "pruned"]
 )

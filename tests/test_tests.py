@@ -11,6 +11,10 @@ FILES = {path.relative_to(HERE).as_posix() for path in HERE.rglob("test_*.py")}
 ELSEWHERE = {  # tested through what uses them
     "__main__": "test_cli",
     "options": "test_cli",
+    "cli_demo": "test_cli",
+    "cli_models": "test_cli",
+    "cli_plan": "test_cli",
+    "cli_search": "test_cli",
     "base": "test_forest",
     "datasets/acs": "test_datasets",
     "datasets/codebooks": "test_datasets",

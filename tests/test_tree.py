@@ -1,5 +1,7 @@
 """A released forest against following its splits row by row."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -53,7 +55,9 @@ def test_missing_numbers_may_go_left():
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_forest_adds_up_what_its_leaves_say(threads):
     forest = Forest((small_tree(), STUMP), (np.eye(3), np.ones((1, 3))), CATEGORICAL)
+    before = pickle.dumps(forest)
     codes = np.array([*ROWS] * 6000, dtype=np.uint32)  # more than one thread takes at a time
     leaves = np.array([*ROWS.values()] * 6000)
     np.testing.assert_array_equal(forest.apply(codes, threads), np.stack([leaves, 0 * leaves], axis=1))
     np.testing.assert_array_equal(forest.pool(forest.values, codes, threads), np.eye(3)[leaves] + 1)
+    assert pickle.dumps(forest) == before

@@ -27,6 +27,16 @@ def test_every_library_gives_the_same_values(frame):
     assert [c.is_temporal for c in columns] == [False, False, True, False]
 
 
+def test_distinct_values_and_the_place_of_each(frame):
+    texts, numbers = ["b", None, "a", "b", None], [2.5, None, -1.0, 2.5, 0.0]
+    for values, column in zip(
+        (texts, numbers), columns_of(frame({"s": texts, "n": numbers})).columns, strict=True
+    ):
+        found, place = column.distinct()
+        assert [found[p] for p in place] == values
+        assert len(found) == len(set(values))
+
+
 def test_arrays_and_lists_have_columns_without_names():
     for X in (np.array([[1, "a"], [2, "b"]], dtype=object), [[1, "a"], [2, "b"]]):
         names, (first, second) = columns_of(X)

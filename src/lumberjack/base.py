@@ -44,7 +44,7 @@ from lumberjack.io import pack
 from lumberjack.learning import Task
 from lumberjack.noise import Bits, seed_from
 from lumberjack.planning import plan
-from lumberjack.progress import CallbackSupportMixin, watch
+from lumberjack.progress import CallbackSupportMixin, announcing_compilation, watch
 from lumberjack.quoting import reading
 from lumberjack.released import Released, released_by
 from lumberjack.report import Report, describe
@@ -120,6 +120,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         """Check the parameters about the target; returns what a leaf releases."""
         raise NotImplementedError
 
+    @announcing_compilation
     def _fit(self, X: Any, y: Any, person_ids: Any) -> None:
         """Read a table, train on it, keep what was released."""
         unit: Unit | None = None if person_ids is None else "person"
@@ -143,8 +144,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             codes, labels = codes[keep], labels[keep]
         elif self.rows_per_person > 1:
             caveats.append(NOT_ENFORCED)
-        if bits.seed is not None:
-            caveats.append(SEEDED)
+        caveats += [] if bits.seed is None else [SEEDED]
         for caveat in caveats:
             warn(f"guarantee has a caveat: {caveat}")
         task = Task(domain, target, encoded.labels, feature_weights(self.feature_weights, domain))

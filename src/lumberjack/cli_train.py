@@ -11,12 +11,11 @@ import typer
 from numpy.typing import NDArray
 
 from lumberjack.checking import EYES_ONLY, Check
+from lumberjack.cli_models import print_released, released
 from lumberjack.console import (
     bar,
     print_guarantee,
     print_json,
-    print_released,
-    released,
     remarks,
     say,
     say_left_out,

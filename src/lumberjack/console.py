@@ -23,12 +23,9 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from lumberjack import anatomy
 from lumberjack.files import open_to_write
 from lumberjack.guarantee import Guarantee, PrivacyLeakWarning
-from lumberjack.legend import LITTLE, learned_little
 from lumberjack.quoting import CONTROL, quote_all
-from lumberjack.released import Released
 
 __all__ = [
     "BUG",
@@ -42,9 +39,7 @@ __all__ = [
     "print_caveats",
     "print_guarantee",
     "print_json",
-    "print_released",
     "print_rows",
-    "released",
     "remarks",
     "result",
     "run",
@@ -60,8 +55,6 @@ WRONG, SYSTEM, NOT_HELD, BUG = 2, 3, 4, 70
 STOPPED, GONE = 128 + 2, 128 + 13  # by Ctrl-C, or as the reader of the output has gone; 143 by SIGTERM
 
 _UsageError: Any = typer.BadParameter.__base__  # of Click, which newer versions of Typer contain
-
-_NOUNS = {"trees": "tree", "leaves": "leaf"}
 
 
 class _Console(Console):
@@ -135,32 +128,6 @@ def print_caveats(caveats: Sequence[str]) -> None:
         show(f"  CAVEAT      {caveat}", "bold red")
     if not caveats:
         show("  caveats     none", "green")
-
-
-def released(model: Released) -> dict[str, Any]:
-    """What a model has learned, in numbers that are public with it."""
-    trees = model.forest.trees
-    split = [len(tree.columns) for tree in trees]
-    fitted = {"of_columns": split.count(1), "of_pairs": split.count(2)}
-    return {
-        "trees": len(trees),
-        **(fitted if model.guarantee.fits_leaves else {}),
-        "leaves": sum(tree.n_leaves for tree in trees),
-        "depth": max(int(anatomy.depths(tree).max()) for tree in trees),
-        "learned_nothing": model.learned_nothing,
-    }
-
-
-def print_released(model: Released) -> None:
-    """How many trees and leaves there are, and what to do if they learned nothing."""
-    found = released(model)
-    trees, leaves = (f"{found[n]:,} {n if found[n] > 1 else one}" for n, one in _NOUNS.items())
-    if model.guarantee.fits_leaves:
-        trees += f" ({found['of_columns']:,} of a column, {found['of_pairs']:,} of a pair of columns)"
-    show(f"Released: {trees} with {leaves} in all, up to {found['depth']} levels deep")
-    if found["learned_nothing"] or learned_little(model):
-        said = anatomy.NOTHING if found["learned_nothing"] else LITTLE
-        show(f"{said} {model.guarantee.way_out}", "bold red")
 
 
 @contextmanager

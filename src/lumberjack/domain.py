@@ -407,7 +407,7 @@ class Encoded:
 
 def names_of(X: Any) -> list[str] | None:
     """Column names of a table; None if it has none."""
-    return X.columns if isinstance(X, Encoded) else columns_of(X)[0]
+    return X.columns if isinstance(X, Encoded) else columns_of(X).names
 
 
 def complete(domain: Domain | None, X: Any) -> Domain:

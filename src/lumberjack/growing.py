@@ -167,7 +167,8 @@ def settle(nodes: Nodes, size: int, count: Integers, before: int, small: int) ->
     """
     place = np.arange(size)
     kept = before
-    nodes.n_rows[:before] = count[:before]
+    for i in range(before):
+        nodes.n_rows[i] = count[i]
     for i in range(before, size):
         up = nodes.up[i]
         if place[up] < 0 or count[i] == 0 or (up >= before and count[up] < small):
@@ -185,7 +186,8 @@ def settle(nodes: Nodes, size: int, count: Integers, before: int, small: int) ->
 @kernel
 def _longer(array: Any, room: Any) -> Any:
     out = np.empty(room, dtype=array.dtype)
-    out[: len(array)] = array
+    for i in range(len(array)):
+        out[i] = array[i]
     return out
 
 

@@ -219,13 +219,16 @@ class _Places(NamedTuple):
 @kernel
 def _places(offer: Offer) -> _Places:
     """Where the codes of a row are counted."""
-    offered = np.flatnonzero(np.diff(offer.first)).astype(np.uint64)
-    n = len(offered)
-    first, most = np.empty(n, dtype=np.uint64), np.empty(n, dtype=np.uint32)
-    for j in range(n):
-        f = offered[j]
-        first[j], most[j] = offer.first[f], offer.first[f + np.uint64(1)] - offer.first[f] - 1
-    return _Places(offered, first, most)
+    n_features = len(offer.first) - 1
+    feature, first = np.empty(n_features, dtype=np.uint64), np.empty(n_features, dtype=np.uint64)
+    most = np.empty(n_features, dtype=np.uint32)
+    n = 0
+    for f in range(n_features):
+        n_bins = offer.first[f + 1] - offer.first[f]
+        if n_bins > 0:
+            feature[n], first[n], most[n] = f, offer.first[f], n_bins - 1
+            n += 1
+    return _Places(feature[:n], first[:n], most[:n])
 
 
 @kernel
@@ -287,23 +290,26 @@ def _candidates(
             continue
         total[:] = 0
         for place in range(offsets[f], offsets[f + 1]):  # the bins of each offered feature hold all rows
-            total += bins[place]
+            for k in range(width):
+                total[k] += bins[place, k]
         before = made
         if categorical[f]:
             for c in range(offsets[f + 1] - offsets[f] - 1):
                 if not is_used(nodes, node, f, c):
                     feature[made], cut[made] = f, c
-                    left[made] = bins[offsets[f] + c]
+                    for k in range(width):
+                        left[made, k] = bins[offsets[f] + c, k]
                     made += 1
         else:
-            below[:] = 0
-            if offer.missing_left:
-                below += bins[offsets[f + 1] - 1]
+            for k in range(width):
+                below[k] = bins[offsets[f + 1] - 1, k] if offer.missing_left else 0
             for cell in range(features.sizes[f] - 1):
-                below += bins[offsets[f] + cell]
+                for k in range(width):
+                    below[k] += bins[offsets[f] + cell, k]
                 if room.first[f] <= cell < room.last[f]:
                     feature[made], cut[made] = f, cell
-                    left[made] = below
+                    for k in range(width):
+                        left[made, k] = below[k]
                     made += 1
         weight[before:made] = (chances[f] - (chances[f - 1] if f else 0.0)) / max(made - before, 1)
     return _Candidates(feature[:made], cut[:made], weight[:made], left[:made], total)

@@ -22,7 +22,7 @@ from lumberjack.kinds import MISSING, OTHER, Category, list_values
 from lumberjack.noise import Bits, Purpose, mix_keys
 from lumberjack.paths import hash_label
 from lumberjack.quoting import bare, bare_all, quote, quote_all, reading
-from lumberjack.values import Column, columns_of, is_missing
+from lumberjack.values import Column, Columns, columns_of, is_missing
 
 __all__ = [
     "NULLS",
@@ -55,8 +55,8 @@ NULLS = [
 ]  # fmt: skip
 
 
-def read_table(X: Any) -> Any:
-    """A frame as it is; anything else as a 2-D array, each value read independently.
+def read_table(X: Any) -> Columns | Encoded:
+    """Columns of a frame, or of a 2-D array, each value read independently.
 
     Formal guarantees
     -----------------
@@ -68,15 +68,15 @@ def read_table(X: Any) -> Any:
     if isinstance(X, np.ma.MaskedArray):
         X, mask = X.data.astype(object), np.ma.getmaskarray(X)
         X[mask] = None
-    names, _ = columns_of(X) if hasattr(X, "columns") or hasattr(X, "column_names") else (None, [])
+    found = columns_of(X) if hasattr(X, "columns") or hasattr(X, "column_names") else None
     if issparse(X):
         raise TypeError("Sparse data was passed for X, but dense data is required. Use X.toarray().")
-    if names is None:
-        X = _read_array(X)
-    if not (X.shape[1] if names is None else names):
+    if found is None or found.names is None:
+        found = columns_of(_read_array(X))
+    if not found.columns:
         # scikit-learn's words, without the number of rows
         raise ValueError("X has 0 feature(s) (shape=(, 0)) while a minimum of 1 is required.")
-    return X
+    return found
 
 
 def _read_array(X: Any) -> NDArray[Any]:

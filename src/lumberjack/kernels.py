@@ -13,10 +13,14 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# Without a check for zero at each division, loops that divide run on several numbers at a time. (A loop
+# also compiles faster than one array assigned to another: that takes a second, for its error message.)
+_OPTIONS = {"nogil": True, "error_model": "numpy"}
+
 
 def kernel(function: F) -> F:
     """Compile ``function`` on first use; keep the machine code on disk if that is possible."""
-    compiled = numba.njit(nogil=True)(function)
+    compiled = numba.njit(**_OPTIONS)(function)
     if not numba.config.DISABLE_JIT:
         compiled._cache = _Cache(function)
     return cast(F, compiled)
@@ -68,7 +72,7 @@ class _Cache(FunctionCache):  # type: ignore[misc]
 def _digest(function: Any) -> str:
     """Tells two versions of a kernel apart: its byte code, and all that it reads of its module."""
     # Two versions of Numba may share a folder, and cannot read each other's machine code.
-    given = numba.__version__, function.__defaults__
+    given = numba.__version__, _OPTIONS, function.__defaults__
     digest = hashlib.blake2b(repr(given).encode(), digest_size=6)
     pending = [function.__code__]
     while pending:

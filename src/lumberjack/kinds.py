@@ -10,7 +10,8 @@ and OTHER fit; kernels take the shift off as they read (``shift_of``).
 import math
 import numbers
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -142,8 +143,15 @@ class Numeric:
         return self.values_at(np.asarray(cut) + 1)
 
 
+class _Derived:
+    """What follows from the fields of a dataclass is kept for the next call, but not pickled."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
-class Cuts:
+class Cuts(_Derived):
     """Numbers told apart by cuts: all numbers between two of them have one code.
 
     Parameters
@@ -197,8 +205,20 @@ class Cuts:
 
     def encode(self, name: str, values: Column, out: Places) -> None:
         """How many cuts are below each number; a missing value is MISSING."""
-        self.grid.encode(name, values, out)
-        self.recode(out)
+        if self.grid.is_bounded:
+            self.grid.encode(name, values, out)
+            self.recode(out)
+            return
+        number = self.read(name, values)
+        with np.errstate(over="ignore", invalid="ignore"):
+            single = number.astype(np.float32)  # as ``places_of`` reads it
+        out[:] = np.searchsorted(self._single_edges, single, side="right")
+        out[np.isnan(number)] = MISSING
+
+    @cached_property
+    def _single_edges(self) -> NDArray[np.float32]:
+        """The edges, in the precision of the grid without bounds, where they are exact."""
+        return values_at(self.places).astype(np.float32)
 
     def recode(self, codes: Places) -> None:
         """Overwrite places on the grid with codes."""
@@ -220,7 +240,7 @@ class Open:
 
 
 @dataclass(frozen=True)
-class Categorical:
+class Categorical(_Derived):
     """A fixed set of categories; with ``missing``, a missing value is a category of its own.
 
     ``inferred`` says that they were read off the data; ``learned``, that this fit learned them.
@@ -250,11 +270,10 @@ class Categorical:
             return
         if values.is_temporal:
             raise TypeError(f"column {quote(name)} holds dates, but its domain is a set of categories")
-        table = {category: code for code, category in enumerate(self.categories)}
         absent = self.absent
         try:
             found, place = values.distinct()
-            codes = [absent if v is None else table.get(v, OTHER) for v in found]
+            codes = [absent if v is None else self._codes.get(v, OTHER) for v in found]
         except (TypeError, ValueError, ArithmeticError):
             raise TypeError(_NO_CATEGORIES.format(quote(name))) from None
         out[:] = np.array(codes, dtype=np.uint32)[place]
@@ -264,7 +283,12 @@ class Categorical:
         """The code of a missing value."""
         return len(self.categories) if self.missing else OTHER
 
-    @property
+    @cached_property
+    def _codes(self) -> dict[Category, int]:
+        """The code of each category."""
+        return {category: code for code, category in enumerate(self.categories)}
+
+    @cached_property
     def _lookup(self) -> tuple[int, Places] | None:
         """Codes by (value - least value), for integer categories that lie close together."""
         numbers_only = [c for c in self.categories if not isinstance(c, str)]

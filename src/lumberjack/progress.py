@@ -7,7 +7,8 @@ public, and never anything about the data.
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from functools import wraps
+from typing import Any, Protocol, TypeVar, cast
 
 from numba.core import event
 
@@ -38,7 +39,16 @@ except ImportError:
         return method
 
 
-__all__ = ["CallbackSupportMixin", "announce_compilation", "progress", "watch", "with_callbacks"]
+__all__ = [
+    "CallbackSupportMixin",
+    "announce_compilation",
+    "announcing_compilation",
+    "progress",
+    "watch",
+    "with_callbacks",
+]
+
+M = TypeVar("M", bound=Callable[..., Any])
 
 
 class Advance(Protocol):
@@ -89,7 +99,7 @@ class _Announcement(event.Listener):  # type: ignore[misc]
     def on_start(self, event: Any) -> None:
         if not self.said:
             self.said = True
-            print(f"[{self.title}] compiling for this machine, once (up to a minute) ...", flush=True)
+            print(f"[{self.title}] compiling for this machine, once (some seconds) ...", flush=True)
 
     def on_end(self, event: Any) -> None:
         """Do nothing: one line is enough."""
@@ -105,6 +115,17 @@ def announce_compilation(title: str, verbose: int) -> Iterator[None]:
         yield
 
 
+def announcing_compilation(method: M) -> M:
+    """Let a method of an estimator print that line, as its parameter ``verbose`` says."""
+
+    @wraps(method)
+    def announcing(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with announce_compilation(type(self).__name__, self.verbose):
+            return method(self, *args, **kwargs)
+
+    return cast(M, announcing)
+
+
 @contextmanager
 def watch(estimator: Any, total: int, unit: str = "tree") -> Iterator[Advance]:
     """Show progress of a fit of ``total`` trees or steps, and tell scikit-learn's callbacks of each.
@@ -114,10 +135,7 @@ def watch(estimator: Any, total: int, unit: str = "tree") -> Iterator[Advance]:
     title = type(estimator).__name__
     context = estimator._init_callback_context(max_subtasks=total)
     context.call_on_fit_task_begin(estimator=estimator)
-    with (
-        announce_compilation(title, estimator.verbose),
-        progress(title, unit, total, estimator.verbose) as bar,
-    ):
+    with progress(title, unit, total, estimator.verbose) as bar:
 
         def advance() -> None:
             task = context.subcontext(task_name=unit)

@@ -23,6 +23,7 @@ from lumberjack.leaves import Votes
 from lumberjack.quoting import quote_all
 from lumberjack.targets import Classes, Numbers, Target
 from lumberjack.tree import Forest
+from lumberjack.values import Columns
 
 __all__ = ["Fitted", "Released", "released_by"]
 
@@ -138,15 +139,16 @@ class Released:
         """Compact codes of a table to predict for, its columns matched to those of ``fit``."""
         X = read_table(X)
         names = names_of(X)
-        if names is None and X.shape[1] != len(self.domain):
+        if names is None and len(X.columns) != len(self.domain):
+            name = f"Lumberjack{self.target.estimator.capitalize()}"
             raise ValueError(
-                f"X has {X.shape[1]} features, but Lumberjack{self.target.estimator.capitalize()} is "
-                f"expecting {len(self.domain)} features as input"
+                f"X has {len(X.columns)} features, but {name} is expecting {len(self.domain)} features "
+                "as input"
             )
         if names is not None and self.columns is not None:
             check_names(names, list(self.columns))
         elif self.columns is not None:  # an array has the columns in the order of the frame in fit
-            X = X[:, [self.columns.index(name) for name in self.domain]]
+            X = Columns(None, [X.columns[self.columns.index(name)] for name in self.domain])
         return self.domain.compact(X)
 
     def apply(self, X: Any, n_threads: int = 1) -> NDArray[np.int32]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lumberjack.kernels import kernel
-from lumberjack.kinds import Codes, shift_of
+from lumberjack.kinds import MISSING, Codes, shift_of
 from lumberjack.structure import interval
 
 __all__ = ["LEAF", "Forest", "Tree", "end_path", "lay_path", "walk"]
@@ -22,6 +22,8 @@ LEAF = -1
 _ROWS = 1 << 14  # rows that one thread takes at a time
 _BATCH = 256  # rows that walk together
 _STRIDE = 8  # levels between two checks for rows that have arrived
+_BEFORE_ALL = np.int64(MISSING).astype(np.uint32)  # the code of missing numbers: one before cell 0
+_ALL = np.uint32(0xFFFFFFFF)
 
 Floats = NDArray[np.float64]
 Leaf = NDArray[np.int32]
@@ -60,7 +62,7 @@ class Tree:
     @property
     def n_leaves(self) -> int:
         """Number of leaves, empty ones included."""
-        return int(np.sum(self.feature == LEAF))
+        return int(np.count_nonzero(self.feature == LEAF))
 
     def apply(self, codes: Codes, categorical: NDArray[np.bool_]) -> NDArray[np.int32]:
         """Leaf number of each row."""
@@ -69,9 +71,16 @@ class Tree:
         return self.left[where]
 
     def _paths(self, categorical: NDArray[np.bool_]) -> Paths:
-        """The tree as ``walk`` reads it."""
-        paths = np.empty((len(self.feature), 4), dtype=np.uint32)
-        _lay_paths(self.feature, self.cut, self.missing_left, self.left, categorical, paths)
+        """The tree as ``walk`` reads it: ``lay_path`` and ``end_path`` for all nodes at once."""
+        node, ends = np.arange(len(self.feature)), self.feature == LEAF
+        feature = np.where(ends, 0, self.feature)
+        equal = categorical[feature]
+        paths = np.empty((len(node), 4), dtype=np.uint32)
+        paths[:, 0] = feature
+        paths[:, 1] = np.where(equal, self.cut, np.where(self.missing_left, _BEFORE_ALL, 0))
+        paths[:, 2] = np.where(equal, 0, self.cut + self.missing_left)
+        paths[:, 3] = np.where(ends, node, self.left)
+        paths[ends, 1], paths[ends, 2] = 0, _ALL
         return paths
 
 
@@ -91,15 +100,6 @@ class Forest:
     trees: tuple[Tree, ...]
     values: tuple[NDArray[np.float64], ...]
     categorical: NDArray[np.bool_]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The arrays, without what was computed from them since."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    @cached_property
-    def _paths(self) -> tuple[Paths, ...]:
-        """The trees as ``walk`` reads them, found once for all calls."""
-        return tuple(tree._paths(self.categorical) for tree in self.trees)
 
     def apply(self, codes: Codes, n_threads: int = 1) -> NDArray[np.int32]:
         """Leaf number of each row in each tree, shape (n_rows, n_trees)."""
@@ -125,39 +125,46 @@ class Forest:
         ``values``, each of shape (n_leaves, n_values), is what the leaves of each tree say.
         """
         total = np.zeros((len(codes), values[0].shape[1]))
-        self._each(codes, n_threads, lambda rows, tree, leaf: _add(values[tree], leaf, total[rows]))
+        flat, said = self._flat, np.concatenate(values)
+        _in_threads(lambda rows: _pool(codes[rows], *flat, said, total[rows]), len(codes), n_threads)
         return total
 
     def _each(self, codes: Codes, n_threads: int, use: Callable[[slice, int, Leaf], None]) -> None:
         """Call ``use`` with the leaves of each block of rows in each tree; blocks run in threads."""
+        paths, _, first = self._flat
 
-        def one(start: int) -> None:
-            rows = slice(start, start + _ROWS)
-            which = np.arange(start, min(start + _ROWS, len(codes)), dtype=np.int32)
+        def one(rows: slice) -> None:
+            which = np.arange(rows.start, rows.stop, dtype=np.int32)
             where = np.empty(len(which), dtype=np.int32)
-            for number, (tree, path) in enumerate(zip(self.trees, self._paths, strict=True)):
-                walk(codes, which, path, where)
+            for number, tree in enumerate(self.trees):
+                walk(codes, which, paths[first[number] : first[number + 1]], where)
                 use(rows, number, tree.left[where])
 
-        with ThreadPoolExecutor(n_threads) as threads:
-            list(threads.map(one, range(0, len(codes), _ROWS)))
+        _in_threads(one, len(codes), n_threads)
+
+    @cached_property
+    def _flat(self) -> tuple[Paths, Leaf, NDArray[np.int64]]:
+        """All trees, one after the other: their paths, leaves numbered through, and first nodes."""
+        paths = np.concatenate([tree._paths(self.categorical) for tree in self.trees])
+        first = np.cumsum([0, *(len(tree.left) for tree in self.trees)], dtype=np.int64)
+        before = np.cumsum([0, *(tree.n_leaves for tree in self.trees)], dtype=np.int32)
+        each = zip(self.trees, before[:-1], strict=True)
+        return paths, np.concatenate([tree.left + start for tree, start in each]), first
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What was released, and nothing that follows from it."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-@kernel
-def _lay_paths(
-    feature: NDArray[np.int32],
-    cut: NDArray[np.uint32],
-    missing_left: NDArray[np.bool_],
-    left: NDArray[np.int32],
-    categorical: NDArray[np.bool_],
-    paths: Paths,
-) -> None:
-    for node in range(len(feature)):
-        f = feature[node]
-        if f == LEAF:
-            end_path(paths, node)
-        else:
-            lay_path(paths, node, f, cut[node], categorical[f], missing_left[node], left[node])
+def _in_threads(use: Callable[[slice], None], n_rows: int, n_threads: int) -> None:
+    """Call ``use`` with each block of rows."""
+    blocks = [slice(start, min(start + _ROWS, n_rows)) for start in range(0, n_rows, _ROWS)]
+    if len(blocks) <= 1 or n_threads == 1:
+        for rows in blocks:
+            use(rows)
+        return
+    with ThreadPoolExecutor(n_threads) as threads:
+        list(threads.map(use, blocks))
 
 
 @kernel
@@ -221,7 +228,17 @@ def walk(codes: Codes, rows: NDArray[np.int32], paths: Paths, out: NDArray[np.in
 
 
 @kernel
-def _add(values: Floats, leaf: Leaf, total: Floats) -> None:
-    for i in range(len(leaf)):
-        for c in range(values.shape[1]):
-            total[i, c] += values[leaf[i], c]
+def _pool(
+    codes: Codes, paths: Paths, leaf: Leaf, first: NDArray[np.int64], said: Floats, total: Floats
+) -> None:
+    """Add up over trees, one after the other, what the leaf of each row says."""
+    n_rows = len(codes)
+    rows, where = np.empty(n_rows, dtype=np.int32), np.empty(n_rows, dtype=np.int32)
+    for i in range(n_rows):
+        rows[i] = i
+    for tree in range(len(first) - 1):
+        walk(codes, rows, paths[first[tree] : first[tree + 1]], where)
+        for i in range(n_rows):
+            found = leaf[first[tree] + where[i]]
+            for k in range(said.shape[1]):
+                total[i, k] += said[found, k]

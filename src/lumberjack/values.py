@@ -6,7 +6,7 @@ In: frames and arrays. Out: ``Column`` objects. How one value is read never depe
 import datetime as dt
 import math
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals.stable.v1 as nw
 import numpy as np
@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 
 from lumberjack.quoting import quote, reading
 
-__all__ = ["Column", "check_date_format", "columns_of", "fresh_copy", "is_missing", "seconds"]
+__all__ = [
+    "Column",
+    "Columns",
+    "check_date_format",
+    "columns_of",
+    "fresh_copy",
+    "is_missing",
+    "seconds",
+]
 
 _EXAMPLE = dt.datetime(2026, 1, 31)
 _STEPS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # in a second
@@ -34,6 +42,15 @@ class Column:
     @property
     def _is_array(self) -> bool:
         return isinstance(self.values, np.ndarray)
+
+    @property
+    def _is_text_of_pandas(self) -> bool:
+        """Whether it holds text and missing values only, and pandas can number them."""
+        return (
+            not self._is_array
+            and self.values.implementation.is_pandas()
+            and bool(self.values.dtype == nw.String)
+        )
 
     @property
     def is_numeric(self) -> bool:
@@ -83,6 +100,9 @@ class Column:
         if self._is_array and self.is_numeric:
             found, place = np.unique(self.values, return_inverse=True)
             return Column(found).items(), place
+        if self._is_text_of_pandas:
+            place, texts = nw.to_native(self.values).factorize(use_na_sentinel=False)
+            return [None if is_missing(text) else text for text in texts.tolist()], place
         seen: dict[Any, int] = {}
         rows = [seen.setdefault((type(value), value), len(seen)) for value in self.items()]
         return [value for _, value in seen], np.array(rows, dtype=np.intp)
@@ -191,20 +211,44 @@ def check_date_format(date_format: Any) -> None:
         raise ValueError(problem) from None
 
 
-def columns_of(X: Any) -> tuple[list[str] | None, list[Column]]:
+class Columns(NamedTuple):
+    """The columns of a table, and their names if it has any."""
+
+    names: list[str] | None
+    columns: list[Column]
+
+
+def columns_of(X: Any) -> Columns:
     """Columns of a frame, with their names, or of a 2-D array, without."""
-    frame = nw.from_native(X, pass_through=True)
-    if isinstance(frame, nw.LazyFrame):
-        raise TypeError(f"X must be a table in memory, got a lazy {type(X).__name__}; collect it first")
-    if isinstance(frame, nw.DataFrame):
-        if nw.get_level(frame) != "full":
+    if isinstance(X, Columns):
+        return X
+    if not isinstance(X, np.ndarray):
+        frame = nw.from_native(X, pass_through=True)
+        if isinstance(frame, nw.LazyFrame):
             kind = type(X).__name__
-            raise TypeError(f"X must be a table of pandas, polars or Arrow, or an array; got a {kind}")
-        names = list(frame.columns)
-        if all(isinstance(name, str) for name in names):
-            return names, [Column(frame[name]) for name in names]
+            raise TypeError(f"X must be a table in memory, got a lazy {kind}; collect it first")
+        if isinstance(frame, nw.DataFrame):
+            if nw.get_level(frame) != "full":
+                kind = type(X).__name__
+                raise TypeError(
+                    f"X must be a table of pandas, polars or Arrow, or an array; got a {kind}"
+                )
+            names = list(frame.columns)
+            if all(isinstance(name, str) for name in names):
+                return Columns(names, _columns_of_frame(frame, names))
     with reading("X"):
         X = np.array(X, dtype=object) if isinstance(X, list | tuple) else np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got a {X.ndim}D array instead. Reshape your data.")
-    return None, [Column(X[:, j]) for j in range(X.shape[1])]
+    return Columns(None, [Column(X[:, j]) for j in range(X.shape[1])])
+
+
+def _columns_of_frame(frame: Any, names: list[str]) -> list[Column]:
+    """Numbers that pandas has in NumPy are read as an array: narwhals takes longer than one row."""
+    if not frame.implementation.is_pandas():
+        return [Column(frame[name]) for name in names]
+    columns = []
+    for name, series in nw.to_native(frame).items():
+        plain = isinstance(series.dtype, np.dtype) and series.dtype.kind in "iufb"
+        columns.append(Column(series.to_numpy() if plain else frame[name]))
+    return columns

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from promises import changed
 
-from lumberjack.heavy_hitters import mark_privately
 from lumberjack.noise import Bits
 from lumberjack.paths import read_paths
 from lumberjack.planning import plan_heavy_hitters
+from lumberjack.prefixes import mark_privately
 from lumberjack.search import HEAVY
 
 RUNS = 200_000

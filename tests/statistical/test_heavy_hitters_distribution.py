@@ -13,9 +13,9 @@ from scipy import stats
 
 from lumberjack import PrivacyLeakWarning, ThresholdQueries, heavy_hitters
 from lumberjack.guarantee import Guarantee
-from lumberjack.heavy_hitters import mark_privately
 from lumberjack.noise import Bits
 from lumberjack.paths import make_level
+from lumberjack.prefixes import mark_privately
 from lumberjack.search import HEAVY
 
 RUNS = 10_000

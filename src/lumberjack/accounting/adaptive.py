@@ -132,11 +132,8 @@ def _worst_case(
     rise = np.diff(values)
     weight = np.maximum(rise - math.exp(-h) * np.append(0.0, rise[:-1]), 0.0) / -math.expm1(-h)
     mirrored = weight[:-1] * np.exp(y[:-1])
-    total = (
-        values[0]
-        + weight @ gaussian_delta(epsilon + y, mu)
-        + mirrored @ gaussian_delta(epsilon - y[:-1], mu)
-    )
+    delta = gaussian_delta(epsilon + np.concatenate([y, -y[:-1]]), mu)
+    total = values[0] + weight @ delta[: len(y)] + mirrored @ delta[len(y) :]
     return min(1.0, float(total) * (1 + _SLACK))
 
 
@@ -208,15 +205,17 @@ def _choose(f: Floats, choices: int, eta: float, r: int, done: int) -> None:
     best = np.empty(n + 1)
     for j in range(1, choices + 1):
         first = max(n - done - j * r, 0)  # below, nothing can happen in so few choices: U = 0
-        for i in range(first, n + 1):
-            best[i] = f[i + r]
+        found, before = best[first:], f[first + r :]
+        for i in range(len(found)):
+            found[i] = before[i]
         for c in range(r):
             start = np.expm1(c * h)
             beyond = np.expm1(eta + c * h)
             least, most = np.expm1(2 * c * h), np.expm1(2 * (c + 1) * h)
-            for i in range(first, n + 1):
-                upper, lower = f[i + r + c], f[i + c]
-                rise, fall = f[i + r + c + 1] - upper, f[i + c + 1] - lower
+            above, under = f[first + r + c :], f[first + c :]
+            for i in range(len(found)):  # contiguous and without a branch: several nodes at a time
+                upper, lower = above[i], under[i]
+                rise, fall = above[i + 1] - upper, under[i + 1] - lower
                 apart = upper - lower
                 a = max(apart + steep * (rise - fall), 1e-320)
                 z = (steep * (beyond * rise - start * fall) - apart) / a  # u^2 - 1
@@ -224,9 +223,9 @@ def _choose(f: Floats, choices: int, eta: float, r: int, done: int) -> None:
                 s = z / (1 + math.sqrt(1 + z))
                 theta = steep * (s - start) / (1 + s)
                 value = (largest - s) * (upper + theta * rise) + s * (lower + theta * fall)
-                best[i] = max(best[i], value / largest)
-        for i in range(first, n + 1):
-            f[i + r] = best[i]
+                found[i] = max(found[i], value / largest)
+        for i in range(len(found)):
+            before[i] = found[i]
         for i in range(r):
             f[i] = f[r]  # U grows with y, so its last value is a bound for all lower y
             y = (i + 1) * h

@@ -214,7 +214,8 @@ def _lay_out_block(
             room = Room(block.first[g], block.last[g])
             if g > 0:
                 up = block.above[g]
-                room.first[:], room.last[:] = block.first[up], block.last[up]
+                for f in range(len(room.first)):
+                    room.first[f], room.last[f] = block.first[up, f], block.last[up, f]
                 narrow(splits, nodes.up[p], nodes.side[p], features, room)
             split = choose_split(splits, p, features, room)
         f = split.feature
@@ -309,7 +310,8 @@ def _sort(made: Any, place: Any, order: Any, spare: Any, block: _Block) -> None:
         g = place[i]
         spare[at[g]] = order[i]
         at[g] += 1
-    order[:] = spare[:n]
+    for i in range(n):
+        order[i] = spare[i]
 
 
 @kernel
