@@ -48,7 +48,7 @@ _LOOKS = (5, 15, 40)  # steps of a stage after which tau is estimated again
 _ROUNDS = 12  # of power iteration
 _AVERAGED = 0.7  # of the budget of all steps: what the noise of an average corresponds to
 _PAIR_WEIGHT = 0.5  # of a pair's share, where a column of as many distinct weights has 1
-_FEWEST = 0.5  # distinct weights that every tree is taken to have
+_FEWEST = 0.1  # distinct weights that every tree is taken to have
 _TAUS = np.array([0.005, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.45, 0.7, 1.0, 1.5, 2.2])
 _TYPICAL = (1.5, 0.3, 0.05)  # tau of the base, of columns and of pairs
 

@@ -22,7 +22,7 @@ from lumberjack.terms import Term
 __all__ = ["Strategy", "unit_covariance"]
 
 Floats = NDArray[np.float64]
-_ALONE, _GROUPED = 0.5, 0.25  # of a term with groups: leaves by themselves, and each way to group them
+_ALONE, _TOGETHER = 0.5, 0.25  # of a term with contrasts: leaves by themselves, and each array of sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,44 +59,40 @@ class Strategy:
         # Rounded down: what is added up must not exceed 1.
         of_term = weights / spent * (1 - 2.0**-40)
         shares = [_pattern(term) * share for term, share in zip(terms, of_term, strict=True)]
-        sums = sparse.block_diag([_indicators(term) for term in terms], format="csr", dtype=np.int64)
+        sums = sparse.block_diag([_sums(term) for term in terms], format="csr", dtype=np.int64)
         estimates = sparse.block_diag([_estimates(term) for term in terms], format="csr")
         return cls(sums, np.concatenate(shares), estimates, of_term)
 
 
 def _spent(term: Term) -> float:
     """What one row spends in a term of weight 1."""
-    return _ALONE + _GROUPED * len(term.groups) if term.groups else 1.0
+    return _ALONE + _TOGETHER * len(term.contrasts) if term.contrasts else 1.0
 
 
 def _pattern(term: Term) -> Floats:
     """Weight of each sum of a term."""
-    if not term.groups:
+    if not term.contrasts:
         return np.ones(len(term.sizes))
-    grouped = [np.full(int(group.max()) + 1, _GROUPED) for group in term.groups]
-    return np.concatenate([np.full(len(term.sizes), _ALONE), *grouped])
+    n_together = sum(map(len, term.contrasts))
+    return np.repeat([_ALONE, _TOGETHER], [len(term.sizes), n_together])
 
 
-def _indicators(term: Term) -> Any:
+def _sums(term: Term) -> Any:
     """Leaves of each sum, shape (n_sums, n_leaves)."""
-    leaves = np.arange(len(term.sizes))
-    ways = [
-        sparse.csr_array((np.ones(len(leaves), dtype=np.int64), (group, leaves)))
-        for group in (leaves, *term.groups)
-    ]
-    return sparse.vstack(ways, format="csr")
+    alone = sparse.eye_array(len(term.sizes), dtype=np.int64, format="csr")
+    return sparse.vstack([alone, *map(sparse.csr_array, term.contrasts)], format="csr")
 
 
 def unit_covariance(term: Term) -> Floats:
-    """Covariance of the estimates of a term of share 1: a matrix, or its diagonal without groups."""
-    if not term.groups:
+    """Covariance of the estimates of a term of weight 1: a matrix, or its diagonal without contrasts."""
+    if not term.contrasts:
         return np.ones(len(term.sizes))
-    sums = _indicators(term).toarray()
+    sums = _sums(term).toarray()
     return np.asarray(np.linalg.inv(sums.T * _pattern(term) @ sums))
 
 
 def _estimates(term: Term) -> Any:
     """From noisy sums of a term to its leaves."""
-    if not term.groups:
+    if not term.contrasts:
         return sparse.eye_array(len(term.sizes), format="csr")
-    return unit_covariance(term) @ (_indicators(term).toarray().T * _pattern(term))
+    return unit_covariance(term) @ (_sums(term).toarray().T * _pattern(term))

@@ -37,6 +37,7 @@ Floats = NDArray[np.float64]
 _GROUPS, _CATEGORIES = 6, 8  # of a column in a pair: intervals of a number, or categories with the rest
 _LENGTHS = (0.5, 1.0)  # of the correlation between cells of a number, in widths of the column
 _PAIR_LENGTHS = (0.3, 1.0)
+_NEARLY_ALL, _FEW = 0.9, 64  # rows in two of at most so many categories: a matter of yes or no
 _ROOM = 1e-9  # a share of nothing, so that no group is empty
 
 
@@ -55,15 +56,16 @@ class Term:
         Possible covariances of the weights before anything is known about them, all centred: a pair
         says nothing that its columns could say. Variances alone: weights are independent, and ``Fit``
         centres them.
-    groups : tuple of ndarray, each of shape (n_leaves,)
-        Ways to put neighbouring leaves together: the group of each leaf. See ``strategy``.
+    contrasts : tuple of ndarray of int64, each of shape (n_sums, n_leaves)
+        Sums of several leaves that are worth a noise of their own: see ``strategy``. Entries are 1, 0
+        or -1; a leaf is in at most one sum of each array.
     """
 
     columns: tuple[int, ...]
     tree: Tree
     sizes: Floats
     alike: tuple[Floats, ...]
-    groups: tuple[NDArray[np.int64], ...] = ()
+    contrasts: tuple[NDArray[np.int64], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -118,14 +120,31 @@ def column_term(column: Column) -> Term:
     if column.is_number:
         alike = tuple(_centred(_near(n - 1, length, 1), column.sizes) for length in _LENGTHS)
         return Term((column.number,), tree, column.sizes, alike, _neighbours(n - 1))
+    contrasts = _two_largest(column.sizes)
     # A matrix would be large where there are thousands of categories.
-    return Term((column.number,), tree, column.sizes, (np.ones(n),))
+    alike = (_centred(np.eye(n), column.sizes),) if contrasts else (np.ones(n),)
+    return Term((column.number,), tree, column.sizes, alike, contrasts)
 
 
 def _neighbours(n: int) -> tuple[NDArray[np.int64], ...]:
-    """n intervals in 2, 4, 8, ... groups; missing values, the last cell, are a group of their own."""
-    sizes = [2**i for i in range(1, max(n - 1, 1).bit_length())]
-    return tuple(np.append(np.arange(n) * size // n, size) for size in sizes)
+    """n intervals in halves, whose difference is what counts, and in 4, 8, ... groups."""
+    if n < 3:
+        return ()
+    sizes = [2**i for i in range(2, (n - 1).bit_length())]
+    groups = [np.arange(n) * size // n == np.arange(size)[:, None] for size in sizes]
+    halves = np.where(np.arange(n) * 2 < n, 1, -1)[None]
+    # Missing values, the last cell, are in no group.
+    return tuple(np.pad(way.astype(np.int64), ((0, 0), (0, 1))) for way in (halves, *groups))
+
+
+def _two_largest(sizes: Floats) -> tuple[NDArray[np.int64], ...]:
+    """The difference of two categories that hold nearly all rows."""
+    first, second = np.argsort(-sizes, kind="stable")[:2]
+    if len(sizes) > _FEW or sizes[first] + sizes[second] < _NEARLY_ALL * sizes.sum():
+        return ()
+    difference = np.zeros((1, len(sizes)), dtype=np.int64)
+    difference[0, [first, second]] = 1, -1
+    return (difference,)
 
 
 def column_tree(column: Column) -> Tree:
