@@ -138,13 +138,13 @@ def test_plan_of_fitted_leaves_says_what_steps_and_cells_have(run):
     events = {event["use"]: event for event in found["guarantee"]["events"]}
     assert found["size_noise"] == pytest.approx(events["sizes"]["noise"] * 20**0.5)
     assert found["step_noise"] == pytest.approx(events["pairs"]["noise"] / events["pairs"]["reach"])
-    assert found["steps"] == {"columns": 40, "pairs": 60}
+    assert found["steps"] == {"columns": 20, "pairs": 60}
     assert found["category_threshold"] == events["categories"]["threshold"]
     assert found["suggested_rows"] == plan(0.5).suggested_rows
     assert [row["epsilon"] for row in found["table"]] == [0.1, 0.25, 0.5, 1, 2, 4, 8]
     code, out, _ = run("plan --epsilon 0.5")
     assert code == 0
-    for said in ("name a", "noise of a", "all", "40 steps on columns and 60 on columns and pairs", "<-"):
+    for said in ("name a", "noise of a", "all", "20 steps on columns and 60 on columns and pairs", "<-"):
         assert said in out
     for said in ("split a node", "stumps", "levels", "calibration"):
         assert said not in out

@@ -57,11 +57,11 @@ def test_guided_splits_name_their_choices():
 def test_delta_of_fitted_leaves_from_the_numbers_alone(people):
     g = plan(1.0, 1e-6, rows_per_person=people)
     listed, n = events(g), settings(g)
-    assert [event["k"] for event in listed] == [1, 40, 60]
+    assert [event["k"] for event in listed] == [1, 20, 60]
     mu = n.get("r", 1) * sum(event["k"] * (event["B"] / event["σ"]) ** 2 for event in listed) ** 0.5
     assert float(reference.gaussian_delta(n["ε"], mu)) == pytest.approx(1e-6, rel=1e-5)
     text = " ".join(by_hand(g))
-    assert "A tree has noise σ/√a; the shares a of all trees add up to at most 1" in text
+    assert "noise σ/√a. The shares a of all sums in which a row is add up to at most 1" in text
     assert "threshold" not in text  # there are none
     assert "σ/√a" not in " ".join(by_hand(plan(1.0, splits="random")))
 

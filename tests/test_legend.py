@@ -150,7 +150,7 @@ def test_trees_of_columns_and_pairs_are_counted(models):
     pairs = len(model.forest_.trees) - 6
     assert 0 < pairs <= 3
     assert trees.startswith(f"5 trees of one column and {pairs} of a pair of columns, and a single leaf")
-    assert "in 40 steps on columns and 60 on columns and pairs" in released
+    assert "in 20 steps on columns and 60 on columns and pairs" in released
     assert "Residuals" not in released
     assert "log odds of much against little" in weights
     assert "2 limits" in fit_in_words(models["regressor"].released_)[1]

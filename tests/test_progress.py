@@ -24,11 +24,11 @@ PRUNED = {"splits": "random", "leaf": "counts"}
 
 
 @pytest.mark.parametrize(
-    ("settings", "unit", "total"), [({}, "step", 100), (PRUNED, "tree", 3)], ids=["fitted", "pruned"]
+    ("settings", "unit", "total"), [({}, "step", 80), (PRUNED, "tree", 3)], ids=["fitted", "pruned"]
 )
 @pytest.mark.slow
 def test_progress_is_plain_lines_where_no_bar_is_installed(settings, unit, total):
-    """Steps of a fit, 40 and 60; or trees."""
+    """Steps of a fit, 20 and 60; or trees."""
     hidden = ["rich", "rich.progress", "tqdm", "tqdm.auto"]
     done = run(PLAIN.format(hidden=hidden, verbose=1, settings=settings))
     assert done.returncode == 0, done.stderr
@@ -81,7 +81,7 @@ def test_a_fit_announces_compiling_before_its_first_kernel(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("settings", "unit", "total"), [({}, "step", 100), (PRUNED, "tree", 4)], ids=["fitted", "pruned"]
+    ("settings", "unit", "total"), [({}, "step", 80), (PRUNED, "tree", 4)], ids=["fitted", "pruned"]
 )
 def test_callbacks_of_scikit_learn_are_told_of_each_step(settings, unit, total):
     pytest.importorskip("sklearn.callback", reason="scikit-learn before 1.9 has no callbacks")

@@ -130,8 +130,9 @@ def _of_fit(chosen: Guarantee) -> _Table:
         "no name in the model and counts as other. Cells are categories, intervals of numbers, and "
         "missing values. There is a tree for each column, and one for each pair of up to "
         f"{chosen.n_estimators} columns. Their weights are fitted in {columns} steps on columns and "
-        f"{pairs} on columns and pairs. In a step a row adds at most 1 to a sum of each tree; all trees "
-        f"share the noise that is shown, for one of the last {pairs} steps and for their average."
+        f"{pairs} on columns and pairs. In a step a row moves each sum that it is in by at most 1; all "
+        "of them share the noise that is shown, for one of the last "
+        f"{pairs} steps and for their average."
     )
     return head, row, f"with {n} columns", said
 

@@ -23,9 +23,9 @@ def by_hand(g: Guarantee) -> list[str]:
     said = {"paper": _paper, "joint": _joint, "zcdp": _zcdp}[g.accounting](g)
     if any(event.use in FIT_USES for event in g.events):
         said.append(
-            "For cell sizes, and in each step of a fit, a row is in one sum, or one vector of sums, of "
-            "each tree. A tree has noise σ/√a; the shares a of all trees add up to at most 1. So all "
-            "of them together cost as much as a single sum with noise σ that a row moves by B."
+            "For cell sizes, and in each step of a fit, a row is in several sums, or vectors of sums, "
+            "each with noise σ/√a. The shares a of all sums in which a row is add up to at most 1. So "
+            "all of them together cost as much as a single sum with noise σ that a row moves by B."
         )
     said.append(f"The numbers: {_listed(numbers)}. The events, in their order:")
     said += [f"{i + 1}. {_event(event)}" for i, event in enumerate(g.events)]
