@@ -26,11 +26,12 @@ from lumberjack.columns import NINETIETH, choose_place, coarse_places, coarse_va
 from lumberjack.domain import Domain
 from lumberjack.engines.base import Rows
 from lumberjack.fitting import SCALE, Fit, Prior, as_integers
-from lumberjack.guarantee import Guarantee
+from lumberjack.guarantee import SUM_BOUND, Guarantee
 from lumberjack.kinds import Categorical, Known, expand
 from lumberjack.noise import Bits, RoundedGaussian, mix_keys
+from lumberjack.priors import prior_within
 from lumberjack.residuals import FARTHEST, FINE, Distances, Grove, Loss, Residuals
-from lumberjack.targets import Target
+from lumberjack.targets import FITTED_SCALES, Target
 from lumberjack.terms import (
     Column,
     base_term,
@@ -50,6 +51,8 @@ _SIZES = np.uint64(0x512E5)  # keys of the noise of cell sizes, and of the steps
 _CLIPS = np.uint64(0xC11B5)
 _STAGES = {"columns": np.uint64(0x57A6E1), "pairs": np.uint64(0x57A6E2)}
 _PER_PAIR = 80.0  # mu times rows that a pair needs
+# Usual clips: scores leave less than the target's own distances, whose 90 % quantile is its scale.
+_USUAL = (SUM_BOUND / FITTED_SCALES / 16, SUM_BOUND / FITTED_SCALES)
 _FEWEST = 10.0  # no table is taken to have fewer rows
 # Largest noise on the grid of released sums: larger is slower to draw, smaller rounds sums. A grid of
 # vectors rounds residuals of single rows, so it must be finer.
@@ -243,8 +246,9 @@ class _Descent(NamedTuple):
         assert isinstance(event, Choices)
         (found,) = self.rows.total(Distances(grove, weights, self.n_threads))
         key = mix_keys(np.array([_CLIPS]), _STAGES[use])[0]
-        grid = coarse_places(np.array([1.0, FARTHEST])).tolist()
-        place = choose_place(found, (grid[0], grid[1]), NINETIETH, event.exponent, self.bits, key)
+        first, last, low, high = coarse_places(np.array([1.0, FARTHEST, *_USUAL])).tolist()
+        prior = prior_within((first, last), low, high)
+        place = choose_place(found, (first, last), NINETIETH, event.exponent, self.bits, key, prior)
         return math.ceil(coarse_value(place))
 
 

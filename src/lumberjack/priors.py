@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from lumberjack.kinds import CELLS, Numeric, places_of, values_at
 
-__all__ = ["LARGEST", "PlacePrior", "prior_of_centre", "prior_of_cut"]
+__all__ = ["LARGEST", "PlacePrior", "prior_of_centre", "prior_of_cut", "prior_within"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -138,6 +138,11 @@ def prior_of_centre(limits: tuple[float, float] | None) -> PlacePrior:
     edges, masses = _between(*limits)
     first, last = _places(Numeric(), np.array(limits)).tolist()
     return PlacePrior.shaped(first, last, _places(Numeric(), edges), masses)
+
+
+def prior_within(grid: tuple[int, int], low: int, high: int) -> PlacePrior:
+    """Places from ``low`` to ``high``, all alike, and rarely any other of a grid."""
+    return PlacePrior.shaped(*grid, np.array([low, high + 1]), np.ones(1, dtype=np.int64), _RARELY)
 
 
 def _prior_of_number(first: int, last: int) -> PlacePrior:

@@ -20,10 +20,10 @@ from lumberjack.leaves import Leaves, Sums, Weights, leaves_of_classes
 from lumberjack.priors import PlacePrior, prior_of_centre
 from lumberjack.residuals import Distance, Odds, Softmax
 
-__all__ = ["Classes", "Learnable", "Numbers", "OpenClasses", "OpenNumbers", "Target"]
+__all__ = ["FITTED_SCALES", "Classes", "Learnable", "Numbers", "OpenClasses", "OpenNumbers", "Target"]
 
 Floats = NDArray[np.float64]
-_FITTED_SCALES = 8.0  # the same for fitted leaves, whose noise does not grow with the bounds
+FITTED_SCALES = 8.0  # the same for fitted leaves, whose noise does not grow with the bounds
 _SCALES = 2.0  # learned bounds are this many 90 % quantiles of |y - centre| from the centre
 # How NumPy keeps labels, by the letter of its type, and what Python calls them.
 _TYPES = {"b": "bool", "i": "int64", "u": "int64", "f": "float64", "O": "object"}
@@ -165,7 +165,7 @@ class Numbers:
     @property
     def scale(self) -> float:
         """Of learned bounds: the quantile of the distances from the centre that they were made from."""
-        return self.half_width / (_FITTED_SCALES if self.is_fitted else _SCALES)
+        return self.half_width / (FITTED_SCALES if self.is_fitted else _SCALES)
 
     def encode(self, y: Floats) -> NDArray[np.int32]:
         """Clip to the bounds and round to the grid: integers from -SUM_BOUND to SUM_BOUND."""
@@ -266,7 +266,7 @@ class OpenNumbers:
 
     def close(self, centre: float, scale: float) -> Numbers:
         """The target around ``centre``; ``scale`` is the 90 % quantile of the distances from it."""
-        width = (_FITTED_SCALES if self.is_fitted else _SCALES) * scale
+        width = (FITTED_SCALES if self.is_fitted else _SCALES) * scale
         if scale == 0:
             warn(
                 "nearly all targets seem to be the same, so all predictions will be; give y_bounds",
