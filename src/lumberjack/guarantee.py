@@ -166,9 +166,11 @@ class Guarantee:
     events : tuple of ThresholdQueries, Choices and NoisySums
         What one record takes part in, and what the theorem prices, by ``use``, in the order in which it
         is asked: "categories" and "classes" (threshold queries), "cuts" and "scale" (choices), each only
-        if learned; "structure" (threshold queries); "splits" (choices), if they are guided; "leaves"
-        (counts or labels, then sums of targets). A search has "structure" and "prefixes". Guided
-        forests of model files up to version 5 have "calibration" too: a histogram that corrects them.
+        if learned. Fitted leaves: "clips" (choices), for numbers; "sizes" (counts); "columns" and
+        "pairs" (steps of the fit). Pruned trees: "structure" (threshold queries); "splits" (choices), if
+        they are guided; "leaves" (counts or labels, then sums of targets). A search has "structure" and
+        "prefixes". Guided forests of model files up to version 5 have "calibration" too: a histogram
+        that corrects them.
     numbers_learned, categories_learned : int
         Number columns whose cuts are learned, and columns whose values are: at most so many.
     cut_levels : int

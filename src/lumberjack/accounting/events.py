@@ -85,8 +85,9 @@ class Choices:
     score_range : float
         w: the width within which one record moves the scores of all options. The range of a choice, eta,
         is exponent * score_range.
-    use : {"splits", "cuts", "scale", "leaves"}
-        What is chosen: splits, cuts of a number, place and scale of the target, or a leaf's label.
+    use : {"splits", "cuts", "scale", "clips", "leaves"}
+        What is chosen: splits, cuts of a number, place and scale of the target, limits to which
+        residuals are clipped, or a leaf's label.
 
     Examples
     --------
@@ -117,8 +118,8 @@ class NoisySums:
     use : {"leaves", "calibration", "prefixes", "sizes", "columns", "pairs"}
         Whose sums: leaves, the histogram of a forest in a model file up to version 5 ("calibration"), or
         heavy prefixes; for fitted leaves, the rows of each cell of all columns, and the steps of the two
-        stages of the fit. There, ``noise`` is that of a sum if it were the only one: sums of several
-        trees share it (``fitting.shares``).
+        stages of the fit. There, ``noise`` is that of a sum if it were the only one: all sums of a step
+        share it (``strategy``).
 
     Examples
     --------
