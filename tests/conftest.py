@@ -1,4 +1,4 @@
-"""What holds for all tests: a small table, frames of every library, and which tests are slow."""
+"""What holds for all tests: a table, two models, frames of every library, and which tests are slow."""
 
 from pathlib import Path
 
@@ -7,6 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from slow import SLOW
+
+from lumberjack import LumberjackClassifier, LumberjackRegressor
+from lumberjack.datasets import make_toy
 
 HERE = Path(__file__).parent
 
@@ -41,6 +44,25 @@ def table():
         return pd.DataFrame(columns), labels
 
     return make
+
+
+@pytest.fixture(scope="session")
+def toy():
+    """A classifier of the toy data, with its rows and labels."""
+    X, y, domain = make_toy(5000)
+    return LumberjackClassifier(4.0, domain=domain, classes=[0, 1, 2]).fit(X, y), X, y
+
+
+@pytest.fixture(scope="session")
+def mixed():
+    """A regressor of numbers and a category, with its rows and targets."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"c": rng.choice(["u", "v"], 5000), "a": rng.uniform(0, 1, 5000), "b": rng.uniform(-1, 1, 5000)}
+    )
+    domain = {"a": (0, 1), "b": (-1, 1), "c": ["u", "v"]}
+    y = frame["a"] + (frame["c"] == "v")
+    return LumberjackRegressor(8.0, domain=domain, y_bounds=(0, 2)).fit(frame, y), frame, y
 
 
 @pytest.fixture(params=["pandas", "polars", "pyarrow"])

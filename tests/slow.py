@@ -108,6 +108,8 @@ SLOW = (
     "test_report.py",
     "test_scores.py::test_the_noise_of_sums_grows_with_their_bounds",
     "test_search.py::test_no_path_is_asked_more_often_than_promised_whatever_the_answers",
+    "test_startup.py::test_a_command_is_registered_by_its_own_module_alone",
+    "test_startup.py::test_heavy_modules_wait_until_they_are_needed",
     "test_structure.py::test_cuts_are_uniform_in_the_current_range",
     "test_structure.py::test_features_are_uniform_over_columns_that_can_be_split",
     "test_thinning.py::test_a_slot_has_chance_enough_for_every_node[0.5-30-0",

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from lumberjack import LumberjackClassifier, LumberjackRegressor, plan
-from lumberjack.datasets import make_toy
 from lumberjack.kinds import Cuts, Numeric
 
 pytest.importorskip("matplotlib", reason="needs the extra 'plot'").use("Agg")
@@ -21,23 +20,6 @@ from lumberjack import plots  # noqa: E402
 def _close():
     yield
     plt.close("all")
-
-
-@pytest.fixture(scope="module")
-def toy():
-    X, y, domain = make_toy(5000)
-    return LumberjackClassifier(4.0, domain=domain, classes=[0, 1, 2]).fit(X, y), X, y
-
-
-@pytest.fixture(scope="module")
-def mixed():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {"c": rng.choice(["u", "v"], 5000), "a": rng.uniform(0, 1, 5000), "b": rng.uniform(-1, 1, 5000)}
-    )
-    domain = {"a": (0, 1), "b": (-1, 1), "c": ["u", "v"]}
-    y = frame["a"] + (frame["c"] == "v")
-    return LumberjackRegressor(8.0, domain=domain, y_bounds=(0, 2)).fit(frame, y), frame, y
 
 
 DRAW = [
