@@ -23,10 +23,9 @@ def by_hand(g: Guarantee) -> list[str]:
     said = {"paper": _paper, "joint": _joint, "zcdp": _zcdp}[g.accounting](g)
     if any(event.use in FIT_USES for event in g.events):
         said.append(
-            "For cell sizes, and in each step of a fit, a row is in several sums (of leaves, and of "
-            "groups of leaves). A sum with share a has noise σ/√a; the shares of all sums that a row is "
-            "in add up to at most 1. So they cost as much as a single sum with noise σ that a row "
-            "moves by B."
+            "For cell sizes, and in each step of a fit, a row is in one sum, or one vector of sums, of "
+            "each tree. A tree has noise σ/√a; the shares a of all trees add up to at most 1. So all "
+            "of them together cost as much as a single sum with noise σ that a row moves by B."
         )
     said.append(f"The numbers: {_listed(numbers)}. The events, in their order:")
     said += [f"{i + 1}. {_event(event)}" for i, event in enumerate(g.events)]

@@ -210,8 +210,8 @@ def fit_in_words(released: Released) -> tuple[str, ...]:
     said = (
         "Released of the data, with noise: how many rows are in each cell of each column (an interval "
         f"of a number, a category, or missing); and, in {steps['columns']:,} steps on columns and "
-        f"{steps['pairs']:,} on columns and pairs, for each leaf and some groups of leaves the sum of "
-        "how far the predictions of their rows were off (residuals). "
+        f"{steps['pairs']:,} on columns and pairs, for each leaf the sum of how far the predictions of "
+        "its rows were off (residuals). "
     )
     if clips:
         said += f"Residuals are clipped at {clips:,} limits that were chosen privately. "
