@@ -48,6 +48,7 @@ _LOOKS = (5, 15, 40)  # steps of a stage after which tau is estimated again
 _ROUNDS = 12  # of power iteration
 _AVERAGED = 0.7  # of the budget of all steps: what the noise of an average corresponds to
 _PAIR_WEIGHT = 0.5  # of a pair's share, where a column of as many distinct weights has 1
+_ROOT = 0.5  # power of the number of distinct weights with which shares grow
 _FEWEST = 0.1  # distinct weights that every tree is taken to have
 _TAUS = np.array([0.005, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.45, 0.7, 1.0, 1.5, 2.2])
 _TYPICAL = (1.5, 0.3, 0.05)  # tau of the base, of columns and of pairs
@@ -192,7 +193,7 @@ class Fit:
                 h = self._split(self._curves)[v]
                 distinct = float((solve * h).sum() if solve.ndim == 1 else (solve.diagonal() * h).sum())
                 # Powers of 2, as each share needs a table of noise.
-                weights[v] *= 2.0 ** round(np.log2(max(distinct, _FEWEST)) / 2)
+                weights[v] *= 2.0 ** round(np.log2(max(distinct, _FEWEST)) * _ROOT)
         self.strategy = Strategy.of(self.terms, weights)
 
     def _posteriors(self, of_term: Floats) -> list[Floats]:
