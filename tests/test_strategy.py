@@ -1,4 +1,4 @@
-"""Which sums a step releases: prices as fractions, least squares by dense formulas, noise by simulation."""
+"""Which sums a step releases: prices as fractions, least squares densely, noise by simulation."""
 
 import itertools
 from fractions import Fraction
