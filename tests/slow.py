@@ -63,7 +63,6 @@ SLOW = (
     "test_composition.py::test_what_cannot_be_composed_is_refused[parts5-",
     "test_datasets.py::test_a_broken_connection_is_tried_again_and_leaves_nothing",
     "test_datasets.py::test_the_whole_country_is_all_states",
-    "test_descent.py::test_wide_tables_keep_noise_in_its_tables_at_the_same_price",
     "test_examples.py",
     "test_export.py",
     "test_export_onnx.py",

@@ -1,8 +1,9 @@
 """A fit asks what its guarantee prices and no more, and releases functions of noisy sums alone."""
 
+import itertools
 import math
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -12,21 +13,23 @@ from descents import (
     asked_of,
     blocks,
     event,
+    priced,
     promise,
     table,
-    term_shares,
     walk,
     with_event,
     without,
 )
 
-from lumberjack import Domain, LumberjackClassifier, LumberjackRegressor, descent
+from lumberjack import Domain, LumberjackClassifier, LumberjackRegressor, NoisySums, descent
 from lumberjack.descent import CellCounts, fit_forest
 from lumberjack.engines.base import Block
 from lumberjack.engines.local import LocalRows
 from lumberjack.engines.many import ManyRows
-from lumberjack.kinds import MISSING, OTHER, Cuts, Numeric
+from lumberjack.fitting import Fit
+from lumberjack.kinds import MISSING, OTHER
 from lumberjack.noise import Bits, RoundedGaussian
+from lumberjack.residuals import Odds
 from lumberjack.targets import Classes
 
 
@@ -47,17 +50,12 @@ def sigmas(monkeypatch):
     return Recorded.made
 
 
-def squares(grove, sums, n_trees):
-    """Largest squared length of the sums of one tree; one leaf of each tree at most may move."""
-    parts = [sums[a:b] for a, b in zip(grove.starts[:-1], grove.starts[1:], strict=True)]
-    assert len(parts) == n_trees
-    assert all(np.count_nonzero(part.any(axis=1)) <= 1 for part in parts)
-    return [int((part.astype(object) ** 2).sum()) for part in parts]
-
-
 @pytest.mark.parametrize("kind", TARGETS)
 def test_so_many_steps_are_taken_as_are_priced(kind):
-    forest, guarantee, asked = walk(kind)
+    forest, guarantee, asked, taken = walk(kind)
+    assert [step.use for step in taken] == [
+        use for use in ("columns", "pairs") for _ in range(event(guarantee, use).count)
+    ]
     steps = event(guarantee, "columns").count, event(guarantee, "pairs").count
     assert len(asked_of(asked, "CellCounts")) == 1
     assert len(asked_of(asked, "Residuals")) == sum(steps)
@@ -121,24 +119,86 @@ def test_one_column_has_no_pairs_and_all_steps(kind):
 
 
 @pytest.mark.parametrize("kind", TARGETS)
-def test_noise_costs_no_more_than_is_priced(kind, sigmas):
-    """As the real numbers that the floats are: a row is in one leaf of each tree."""
-    _, guarantee, asked = walk(kind)
-    sizes, stages = sigmas[0], sigmas[1:]
+@pytest.mark.parametrize("epsilon", [0.02, 4.0])
+def test_noise_costs_no_more_than_is_priced(kind, epsilon, sigmas):
+    """As the real numbers that the floats are, whatever the leaves of a row: one in each tree."""
+    found = walk(kind, epsilon=epsilon)
     d = len(list(DOMAIN))
-    assert d / Fraction(sizes) ** 2 <= 1 / Fraction(event(guarantee, "sizes").noise) ** 2
-    groves = {id(c.grove): c for c, *_ in asked_of(asked, "Residuals")}.values()
-    for count, use in zip(groves, ("columns", "pairs"), strict=True):
-        priced = event(guarantee, use)
-        of_term = sorted(term_shares(count.grove).tolist())
-        distinct = sorted({round(s, 9) for s in of_term})
-        drawn, stages = stages[: len(distinct)], stages[len(distinct) :]
-        # Smallest share first: the largest noise.
-        each = dict(zip(distinct, drawn, strict=True))
-        spent = sum(1 / Fraction(each[round(s, 9)]) ** 2 for s in of_term)
-        assert spent <= 1 / Fraction(priced.noise) ** 2
-        assert float(spent) == pytest.approx(1 / priced.noise**2, rel=1e-9)
-    assert stages == []
+    assert d / Fraction(sigmas[0]) ** 2 <= 1 / Fraction(event(found.guarantee, "sizes").noise) ** 2
+    for step in (found.steps[0], found.steps[-1]):
+        most = priced(found.guarantee, step.use)
+        assert most * (1 - Fraction(1, 2**38)) < step.dearest() <= most
+        assert step.strategy.sums.shape[1] == step.count.grove.starts[-1]
+    # Noise is drawn for the first and the last strategy alone: no other was used.
+    assert len({id(step.sigma) for step in found.steps}) == 2
+
+
+@pytest.mark.parametrize("kind", ["two classes", "four classes", "number"])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
+def test_sums_are_on_a_grid_whose_noise_can_be_drawn(kind, epsilon):
+    """As fine as noise of 2^13 allows, of vectors 2^17, but no finer than residuals are."""
+    found, most = walk(kind, epsilon=epsilon), 2.0 ** (17 if kind == "four classes" else 13)
+    for step in (found.steps[0], found.steps[-1]):
+        reach, largest = step.count.loss.reach, step.sigma.max()
+        assert reach in [2**i for i in range(13)]
+        assert largest <= most or reach == 1
+        assert largest > most / 2 or reach == 4096
+        assert reach * step.count.loss.step == (reach if kind == "four classes" else 4096)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 4])
+@pytest.mark.parametrize("reach", [1, 3, 64, 1000, 4096])
+@pytest.mark.parametrize("noise", [1e-3, 0.7, 123.4, 8191.9, 1e9])
+def test_grids_keep_noise_over_reach_exactly(noise, reach, n_outputs):
+    """As fractions. The grid of released sums is no finer than that of residuals."""
+    given = NoisySums(7, noise, reach, use="pairs")
+    for least in (1.0, 0.3, 1e-7):
+        found = descent._on_grid(given, np.array([least, 1.0]), Shape(n_outputs, 1, 1))
+        assert Fraction(found.noise) / found.reach == Fraction(noise) / reach
+        assert (found.count, found.use) == (7, "pairs")
+        assert isinstance(found.reach, int)
+        assert reach <= found.reach <= 4096
+
+
+class Shape(NamedTuple):
+    """What a loss says of its residuals."""
+
+    n_outputs: int
+    reach: int
+    step: int
+
+
+def test_rounding_moves_no_sum_further_than_its_reach():
+    """All sums and all moves of small grids, and moves that are on the edge of large ones."""
+    for reach, step in itertools.product(range(1, 5), range(1, 8)):
+        most = reach * step
+        sums = np.arange(-2 * most - 3, 2 * most + 4)
+        before = descent._rounded(sums, Shape(1, reach, step))
+        assert (2 * np.abs(before * step - sums) <= step).all()  # to the nearest
+        for moved in range(-most, most + 1):
+            after = descent._rounded(sums + moved, Shape(1, reach, step))
+            assert np.abs(after - before).max() <= reach
+        # One step more, and a row could say more.
+        for moved in (-most - 1, most + 1):
+            after = descent._rounded(sums + moved, Shape(1, reach, step))
+            assert np.abs(after - before).max() == reach + 1
+    for reach in (1, 2, 512, 4096):
+        loss = Odds(reach)
+        sums = np.concatenate([np.arange(-9000, 9000), np.array([2**50, -(2**50)])])
+        for moved in (4096, -4096):
+            after = descent._rounded(sums + moved, loss)
+            assert np.abs(after - descent._rounded(sums, loss)).max() == reach
+
+
+def test_persons_move_rounded_sums_by_their_rows_reaches():
+    """r rows in leaves of their own or together: rounding adds nothing to r times the reach."""
+    reach, step, rng = 2, 5, np.random.default_rng(0)
+    loss, sums = Shape(1, reach, step), np.arange(-40, 41)
+    for r in (2, 3, 7):
+        for _ in range(300):
+            moves = rng.integers(-reach * step, reach * step + 1, r)
+            after = descent._rounded(sums + moves.sum(), loss)
+            assert np.abs(after - descent._rounded(sums, loss)).max() <= r * reach
 
 
 def test_cells_of_any_number_of_columns_cost_no_more_than_one_count(sigmas):
@@ -157,16 +217,15 @@ def test_cells_of_any_number_of_columns_cost_no_more_than_one_count(sigmas):
 
 
 @pytest.mark.parametrize("kind", TARGETS)
-def test_one_record_moves_one_sum_in_each_tree(kind):
+def test_one_record_moves_one_sum_of_each_way_to_group_leaves(kind):
     """On a transcript: tables without one row, or with one more, asked all that the fit asks."""
     codes, target = table(kind)
     more = [np.vstack([codes, row]) for row in ([[3, OTHER, MISSING, 0]], [[MISSING, 4, 0, OTHER]])]
     labels = [np.append(target, y).astype(np.int32) for y in (target.min(), target.max())]
-    neighbours = [without(kind, [i]) for i in (0, 17, 1234)]
+    neighbours = [without(kind, [i]) for i in (0, 1234)]
     neighbours += [(c.astype(np.uint32), t) for c, t in zip(more, labels, strict=True)]
-    _, guarantee, asked = walk(kind, neighbours)
-    step, uses = 0, ["columns"] * event(guarantee, "columns").count
-    for count, sums, others in asked:
+    found = walk(kind, neighbours)
+    for count, sums, others in found.asked:
         for other in others:
             if isinstance(count, CellCounts):
                 for a, b in zip(sums, other, strict=True):
@@ -176,11 +235,23 @@ def test_one_record_moves_one_sum_in_each_tree(kind):
                 both = np.union1d(sums[0].codes, other[0].codes)
                 a, b = (dict(zip(f[0].codes, f[0].counts, strict=True)) for f in (sums, other))
                 assert sum(abs(a.get(c, 0) - b.get(c, 0)) for c in both) == 1
-            else:
-                reach = event(guarantee, "columns" if step < len(uses) else "pairs").reach
-                moved = squares(count.grove, sums[0] - other[0], len(count.grove.trees))
-                assert max(moved) <= reach**2
-        step += type(count).__name__ == "Residuals"
+    for step in found.steps[::7]:
+        here, reach, grove = step.released(step.sums), step.count.loss.reach, step.count.grove
+        for other in step.others:
+            leaves = np.flatnonzero((step.sums - other).any(axis=1))
+            assert len(set(np.searchsorted(grove.starts, leaves, side="right"))) == len(leaves)
+            moved = here - step.released(other)
+            assert ((moved**2).sum(axis=1) <= reach**2).all()
+            assert step.price(moved) <= priced(found.guarantee, step.use)
+
+
+@pytest.mark.parametrize("kind", ["two classes", "number"])
+def test_what_is_released_is_rounded_after_it_is_added_up(kind):
+    """Noisy sums less the rounded exact ones are whole numbers of the grid, of the noise's size."""
+    for step in walk(kind).steps[::11]:
+        noise = step.taken * step.count.loss.reach - step.released(step.sums)
+        np.testing.assert_array_equal(noise, np.rint(noise))
+        assert np.abs(noise / step.sigma[:, None]).max() < 7
 
 
 @pytest.mark.parametrize("kind", ["two classes", "four classes", "number"])
@@ -190,42 +261,54 @@ def test_rows_of_one_person_move_sums_by_so_many_reaches(kind):
     codes, target = table(kind)
     alike = np.flatnonzero((codes[:, 0] == 7) & (target < 1))[:r]
     assert len(alike) == r
-    neighbours = [without(kind, rows) for rows in (range(r), alike)]
-    _, guarantee, asked = walk(kind, neighbours, rows_per_person=r)
-    steps = event(guarantee, "columns").count
-    for step, (count, sums, others) in enumerate(asked_of(asked, "Residuals")):
-        reach = event(guarantee, "columns" if step < steps else "pairs").reach
-        share = np.repeat(term_shares(count.grove), np.diff(count.grove.starts))
-        for other in others:
-            moved = (sums[0] - other[0]).astype(float)
-            assert (share @ (moved**2).sum(axis=1)) <= (r * reach) ** 2 * (1 + 1e-9)
-    (_, sums, others), *_ = asked_of(asked, "CellCounts")
+    found = walk(kind, [without(kind, rows) for rows in (range(r), alike)], rows_per_person=r)
+    for step in found.steps[::7]:
+        here = step.released(step.sums)
+        for other in step.others:
+            moved = here - step.released(other)
+            assert step.price(moved) <= r**2 * priced(found.guarantee, step.use)
+    (_, sums, others), *_ = asked_of(found.asked, "CellCounts")
     for other in others:
         assert all(np.abs(a - b).sum() == r for a, b in zip(sums, other, strict=True))
 
 
 @pytest.mark.parametrize("kind", TARGETS)
 def test_what_is_released_depends_on_noisy_sums_alone(kind, monkeypatch):
-    """Exact sums are higher by 7, and their noise is lower: what is released must not change."""
+    """Exact sums are higher, and their noise is lower by as much: what is released must not change.
+
+    Each leaf has 7 steps of the grid more, and so sums of several leaves have 7 for each, with signs.
+    """
 
     class Higher(LocalRows):
         def total(self, count):
             found = super().total(count)
-            return found if type(count).__name__ == "Distances" else [sums + 7 for sums in found]
+            if type(count).__name__ == "Distances":
+                return found
+            return [sums + 7 * (count.loss.step if hasattr(count, "loss") else 1) for sums in found]
 
     class Lower(RoundedGaussian):
         def draw(self, *given, **named):
             return super().draw(*given, **named) - 7
 
+    draw, begin, begun = descent._StepNoise.draw, Fit.begin, []
+
+    def lower(noise, step, bits):
+        coefficients = np.asarray(begun[-1].sums.sum(axis=1))
+        return draw(noise, step, bits) + 7 - 7 * coefficients[:, None]
+
     codes, target = table(kind)
     given = DOMAIN, TARGETS[kind], promise(kind), Bits(3)
     expected = fit_forest(LocalRows(codes, target), *given)
     monkeypatch.setattr(descent, "RoundedGaussian", Lower)
+    monkeypatch.setattr(descent._StepNoise, "draw", lower)
+    monkeypatch.setattr(Fit, "begin", lambda fit: begin(fit) or begun.append(fit.strategy))
     found = fit_forest(Higher(codes, target), *given)
     for one, other in zip(expected.values, found.values, strict=True):
         np.testing.assert_array_equal(one, other)
+    assert len(expected.trees) == len(found.trees)
     for one, other in zip(expected.trees, found.trees, strict=True):
-        np.testing.assert_array_equal(one.cut, other.cut)
+        for field in ("feature", "cut", "missing_left", "left"):
+            np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
 
 
 def test_clips_are_two_choices_with_the_exponent_that_is_priced(monkeypatch):
@@ -237,7 +320,7 @@ def test_clips_are_two_choices_with_the_exponent_that_is_priced(monkeypatch):
 
     choose = descent.choose_place
     monkeypatch.setattr(descent, "choose_place", spy)
-    _, guarantee, asked = walk("number")
+    _, guarantee, asked, _ = walk("number")
     priced = event(guarantee, "clips")
     assert priced.score_range == 1.8
     assert [(width, exponent) for width, exponent, *_ in seen] == [(1.8, priced.exponent)] * priced.count
@@ -258,7 +341,7 @@ def test_forest_holds_expected_sizes_and_weights():
 
 
 def test_sizes_are_near_the_counts():
-    forest, guarantee, asked = walk("two classes", epsilon=20.0)
+    forest, guarantee, asked, _ = walk("two classes", epsilon=20.0)
     ((_, counts, _),) = asked_of(asked, "CellCounts")
     noise = event(guarantee, "sizes").noise * 2
     for exact, values in zip(counts, forest.values[1:], strict=False):
@@ -295,33 +378,6 @@ def test_pairs_follow_from_the_budget_and_the_rows(epsilon, rows, n_estimators):
     most = min(mu * total / descent._PER_PAIR, n_estimators * (n_estimators - 1) / 2)
     assert len(forest.trees) - 5 <= most
     assert len(forest.trees) - 5 == {1: 0, 2: 1, 3: 3, 20: 0}[n_estimators]
-
-
-def test_wide_tables_keep_noise_in_its_tables_at_the_same_price(sigmas):
-    """1,500 columns: on the planned grid of residuals every draw would take the slow, exact path."""
-    grid = Cuts(Numeric(0, 1), (5,))
-    domain = Domain({f"x{i}": grid for i in range(1500)})
-    codes = np.random.default_rng(0).integers(0, 2, (40, 1500)).astype(np.uint8) + 2
-    guarantee = promise("two classes", 1.0, n_estimators=2)
-    guarantee = with_event(with_event(guarantee, "columns", count=1), "pairs", count=1)
-    rows, shapes = LocalRows(codes.astype(np.uint8), (codes[:, 0] > 2).astype(np.int32)), []
-
-    class Seen(LocalRows):
-        def total(self, count):
-            shapes.append(getattr(count, "loss", None))
-            return rows.total(count)
-
-    fit_forest(Seen(codes, codes[:, 0]), domain, TARGETS["two classes"], guarantee, Bits(0))
-    assert max(sigmas) <= 2**18
-    for use, loss, at in (("columns", shapes[1], slice(1, 2)), ("pairs", shapes[2], slice(2, 3))):
-        priced = event(guarantee, use)
-        assert loss.reach < priced.reach
-        least = Fraction(1, 1501)  # of so few rows no pair joins
-        expected = Fraction(loss.reach) ** 2 / Fraction(max(sigmas[at])) ** 2
-        assert expected <= Fraction(priced.reach) ** 2 / Fraction(priced.noise) ** 2 * least
-        assert float(expected) == pytest.approx(
-            priced.reach**2 / priced.noise**2 * float(least), rel=1e-9
-        )
 
 
 @pytest.mark.parametrize("kind", TARGETS)

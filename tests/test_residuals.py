@@ -19,6 +19,8 @@ from lumberjack.residuals import FARTHEST, Distance, Distances, Grove, Odds, Res
 from lumberjack.terms import base_term, column_term, pair_term
 from lumberjack.tree import LEAF, Tree
 
+# Residuals of 1 on the fine grid, by how far they move a released sum: multiples of it, at most 4,096.
+FINEST = {1: 4096, 2: 4096, 3: 4095, 7: 4095, 16: 4096, 64: 4096, 128: 4096, 1024: 4096, 4096: 4096}
 COLUMNS = [number(9, 1, 0), category(12, 2, 1), number(31, 3, 2)]
 CATEGORICAL = np.array([False, True, False])
 TERMS = [
@@ -107,7 +109,7 @@ def test_leaves_are_those_of_naive_walks():
 def test_sums_of_odds(reach):
     block, weights = rows(400), weights_of(1, 1)
     (found,) = Residuals(grove(), weights, Odds(reach))(block)
-    expected = naive_sums(block, weights, lambda z, y: [naive_odds(z[0], y, reach)])
+    expected = naive_sums(block, weights, lambda z, y: [naive_odds(z[0], y, FINEST[reach])])
     assert found.tolist() == expected
     assert np.any(found)
 
@@ -117,7 +119,7 @@ def test_sums_of_distances(reach, clip):
     block, weights = rows(400), weights_of(1, 2, 0.3)
     block.target = np.random.default_rng(3).integers(-SUM_BOUND, SUM_BOUND, 400).astype(np.int32)
     (found,) = Residuals(grove(), weights, Distance(reach, clip))(block)
-    expected = naive_sums(block, weights, lambda z, y: [naive_distance(z[0], y, reach, clip)])
+    expected = naive_sums(block, weights, lambda z, y: [naive_distance(z[0], y, FINEST[reach], clip)])
     assert found.tolist() == expected
 
 
@@ -141,14 +143,28 @@ def alone(loss, scores, target, n_outputs=1):
     return out[0].tolist()
 
 
+@pytest.mark.parametrize("reach", FINEST)
+@pytest.mark.parametrize("kind", [Odds, lambda reach: Distance(reach, 100)])
+def test_residuals_are_finer_than_what_is_released(kind, reach):
+    """Whatever is released, residuals of rows have some 4,096 steps; sums are divided to get there."""
+    loss = kind(reach)
+    assert loss.step * reach == FINEST[reach]
+    assert isinstance(loss.step, int)
+    assert (Softmax(reach, 3).step, Softmax(reach, 3).reach) == (1, reach)
+
+
+def test_a_reach_beyond_the_fine_grid_is_kept():
+    assert [kind.step for kind in (Odds(5000), Distance(10**6, 3))] == [1, 1]
+
+
 @pytest.mark.parametrize("reach", [1, 2, 64, 1024])
 def test_odds_follow_the_closed_form(reach):
-    """Half a unit of rounding, and half a cell of the score (1/256)."""
+    """Half a fine step of rounding, and half a cell of the score (1/256)."""
     for score in np.random.default_rng(0).integers(-15 * SCALE, 15 * SCALE, 500).tolist():
         z = score / SCALE
         first, second = alone(Odds(reach), score, 0)[0], alone(Odds(reach), score, 1)[0]
-        assert abs(first - reach * min(math.exp(z), 1)) <= 0.5 + reach / 250
-        assert abs(second + reach * min(math.exp(-z), 1)) <= 0.5 + reach / 250
+        assert abs(first - 4096 * min(math.exp(z), 1)) <= 0.5 + 4096 / 250
+        assert abs(second + 4096 * min(math.exp(-z), 1)) <= 0.5 + 4096 / 250
 
 
 def test_the_mean_residual_is_0_at_the_log_odds():
@@ -161,24 +177,27 @@ def test_the_mean_residual_is_0_at_the_log_odds():
 SCORES = [0, 1, -1, SCALE, -SCALE, 16 * SCALE, -16 * SCALE, 2**40, -(2**40)]
 
 
-@pytest.mark.parametrize("reach", [1, 3, 128, 1024])
+@pytest.mark.parametrize("reach", FINEST)
 def test_no_residual_of_two_classes_exceeds_its_reach(reach):
-    table = residuals._odds_table(reach)
-    assert np.abs(table).max() == reach
+    """Every cell of the table, and scores beyond it."""
+    table = residuals._odds_table(FINEST[reach])
+    assert np.abs(table).max() == FINEST[reach]
     assert (table[:, 0] >= 0).all()
     assert (table[:, 1] <= 0).all()
-    for score in SCORES:
-        assert max(abs(alone(Odds(reach), score, y)[0]) for y in (0, 1)) <= reach
+    for score in [*SCORES, *range(-(2**20), 2**20 + 1, 2**9)]:
+        for y in (0, 1):
+            assert abs(alone(Odds(reach), score, y)[0]) <= FINEST[reach] <= 4096
 
 
 @pytest.mark.parametrize("reach", [1, 3, 128, 1024])
 @pytest.mark.parametrize("clip", [1, 2, 777, 9216])
 def test_no_residual_of_a_number_exceeds_its_reach(reach, clip):
-    for score in SCORES:
+    edges = [clip * 16 + more for more in (-1, 0, 1)]
+    for score in [*SCORES, *edges, *(-edge for edge in edges)]:
         for target in (-SUM_BOUND, -1, 0, 1, SUM_BOUND):
             found = alone(Distance(reach, clip), score, target)[0]
-            assert found == naive_distance(score, target, reach, clip)
-            assert abs(found) <= reach
+            assert found == naive_distance(score, target, FINEST[reach], clip)
+            assert abs(found) <= FINEST[reach]
 
 
 @pytest.mark.parametrize("n_outputs", [2, 3, 50, 5000])
@@ -212,7 +231,7 @@ def test_one_row_changes_one_leaf_of_each_tree():
             for v in range(len(TERMS)):
                 moved = (whole - rest)[starts[v] : starts[v + 1]]
                 assert np.count_nonzero(moved) <= 1
-                assert np.abs(moved).max() <= loss.reach
+                assert np.abs(moved).max() <= loss.reach * loss.step
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
@@ -230,12 +249,12 @@ def test_sums_do_not_depend_on_blocks_and_threads(n_threads):
 
 
 def test_sums_have_64_bits():
-    """So many rows of one leaf that 32 bits would overflow."""
-    n = 2**22
+    """So many rows of one leaf that 32 bits would overflow; and twice as much in sums of leaves."""
+    n = 2**21
     leaf, target = np.zeros((n, 1), dtype=np.uint16), np.zeros(n, dtype=np.int32)
     out = np.zeros((1, 1), dtype=np.int64)
     Odds(1024).add_up(leaf, np.array([[2**22]]), target, out)
-    assert out.tolist() == [[1024 * n]]
+    assert out.tolist() == [[4096 * n]]
 
 
 def test_scores_of_thousands_of_trees_do_not_overflow():
@@ -336,8 +355,8 @@ def test_units_are_where_residuals_saturate():
     assert (Odds(8).unit, Softmax(8, 3).unit) == (1.0, 1.0)
     clip = 1000
     unit = Distance(64, clip).unit
-    assert alone(Distance(64, clip), round(unit * SCALE), 0) == [64]
-    assert alone(Distance(64, clip), round(unit * SCALE * 0.98), 0)[0] < 64
+    assert alone(Distance(64, clip), round(unit * SCALE), 0) == [4096]
+    assert alone(Distance(64, clip), round(unit * SCALE * 0.98), 0)[0] < 4096
 
 
 def test_a_single_leaf_is_a_tree():

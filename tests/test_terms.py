@@ -24,6 +24,15 @@ def category(n_values, seed=0, at=0, missing=True):
     return Column(at, kind, np.random.default_rng(seed).gamma(0.5, 100.0, n_cells(kind)) + 1e-3)
 
 
+def dominated(n_values, at=0, share=0.95):
+    """A category whose two largest cells, the last value and all others, hold such a share of rows."""
+    kind = Domain.categorical([f"v{i}" for i in range(n_values)])
+    sizes = np.full(n_cells(kind), 1e-3)
+    sizes[: n_values - 1] = (1 - share) * 1000 / max(n_values - 1, 1)
+    sizes[n_values - 1 :] = share * 400, share * 600
+    return Column(at, kind, sizes)
+
+
 def all_codes(column):
     """Every code that a row may have in a column, and the cell it is counted in."""
     size = column.kind.size
@@ -165,6 +174,76 @@ def test_values_of_a_category_are_unrelated():
     column = category(3, seed=9)
     (alike,) = column_term(column).alike
     assert alike.tolist() == [1.0] * 5  # variances; ``Fit`` centres the weights
+
+
+def test_two_values_that_hold_nearly_all_rows_are_centred_beforehand():
+    column = dominated(3)
+    (alike,) = column_term(column).alike
+    expected = covariance(lambda a, b: float(a == b), column.sizes)
+    np.testing.assert_allclose(alike, expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("n", range(1, 71))
+def test_intervals_are_summed_in_halves_and_in_groups(n):
+    """By definition, one interval at a time: 2i < n is the first half; its group is floor(i m / n)."""
+    found = column_term(number(n)).contrasts
+    sizes = [m for m in (4, 8, 16, 32, 64) if m < n]
+    assert len(found) == (1 + len(sizes) if n >= 3 else 0)
+    for way, m in zip(found, [2, *sizes], strict=False):
+        expected = [[0] * (n + 1) for _ in range(m)]
+        for i in range(n):
+            expected[i * m // n][i] = 1
+        if m == 2:
+            # Of an odd number the middle interval is in the first half.
+            first = [int(2 * i < n) for i in range(n)]
+            expected = [[2 * f - 1 for f in first] + [0]]
+        assert way.tolist() == expected
+        assert all(any(row) for row in expected)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 63])
+@pytest.mark.parametrize("share", [0.85, 0.899, 0.901, 0.999])
+def test_two_categories_with_nearly_all_rows_are_told_apart(n, share):
+    """They are the last value and all others, which is the larger one: 60 % to 40 %."""
+    column = dominated(n, share=share)
+    expected = [[[0] * (n - 1) + [-1, 1]]] if share > 0.9 or n == 1 else []
+    assert [way.tolist() for way in column_term(column).contrasts] == expected
+
+
+def test_of_equal_categories_the_first_comes_first():
+    column = Column(0, Domain.categorical(["a", "b", "c"]), np.array([1.0, 50.0, 1.0, 50.0]))
+    (way,) = column_term(column).contrasts
+    assert way.tolist() == [[0, 1, 0, -1]]
+
+
+def test_many_categories_have_no_contrasts():
+    """Each leaf's weight would be a row of a matrix."""
+    assert column_term(dominated(63)).contrasts != ()
+    assert column_term(dominated(64)).contrasts == ()
+    assert column_term(dominated(20_000)).contrasts == ()
+
+
+@pytest.mark.parametrize("term", [base_term(3.0), *(pair_term(*pair) for pair in PAIRS)])
+def test_base_and_pairs_have_no_contrasts(term):
+    assert term.contrasts == ()
+
+
+CONTRASTED = [number(n) for n in (3, 4, 5, 31, 32, 64)] + [dominated(n) for n in (1, 2, 9)]
+
+
+@pytest.mark.parametrize("column", CONTRASTED, ids=range(len(CONTRASTED)))
+def test_a_leaf_is_in_at_most_one_sum_of_each_array(column):
+    """The bound that prices them: one entry of 1 or -1 a leaf and array, none for missing values."""
+    found = column_term(column).contrasts
+    assert found
+    for way in found:
+        assert way.dtype == np.int64
+        assert way.shape[1] == len(column.sizes)
+        assert set(way.ravel().tolist()) <= {-1, 0, 1}
+        assert all(np.count_nonzero(leaf) <= 1 for leaf in way.T)
+        if column.is_number:
+            assert not way[:, -1].any()
+            assert way[:, :-1].any(axis=0).all()
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=range(len(PAIRS)))
