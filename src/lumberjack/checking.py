@@ -24,7 +24,7 @@ Flags = NDArray[np.bool_]
 
 
 class Share(NamedTuple):
-    """Parts of a column's values, from 0 to 1.
+    """Shares of a column's values, from 0 to 1.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Share(NamedTuple):
 
 
 class Check:
-    """Counts values outside a domain, and missing ones; parts of a table add up."""
+    """Counts values outside a domain, and missing ones, over all parts of a table."""
 
     def __init__(self) -> None:
         self._found: dict[str, NDArray[np.int64]] = {}  # rows, values outside, missing values

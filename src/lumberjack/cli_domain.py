@@ -123,7 +123,7 @@ def _from_codebook(table: Table, path: Path | None) -> dict[str, Answer]:
     if path is None:
         return {}
     names = table.names()
-    index = table.index()  # which patterns do not mean
+    index = table.index()  # patterns do not match it
     fit = [name for name in names if name not in index]
     declared = read_declared({**HEAD, **load_codebook(path)}, fit).columns
     if surplus := [name for name in declared if name not in names]:

@@ -137,7 +137,7 @@ def _of_fit(chosen: Guarantee) -> _Table:
 
 
 def _n_columns(g: Guarantee) -> int:
-    """Columns that a plan is for: those of which something is learned, as no others are known to it."""
+    """Columns in a plan: those of which something is learned, as it knows no others."""
     return max(g.numbers_learned + g.categories_learned, 1)
 
 

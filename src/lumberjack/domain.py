@@ -180,7 +180,7 @@ class Domain:
         Returns
         -------
         ndarray of uint32, shape (n_rows, n_columns)
-            Numbers as places or by cuts, categories by position, MISSING and OTHER apart (``kinds``).
+            Places or intervals of numbers, positions of categories, MISSING or OTHER (``kinds``).
 
         Examples
         --------
@@ -500,7 +500,7 @@ def _declared_kind(column: Column) -> Kind | None:
 
 
 def _infer_kind(name: str, column: Column) -> Kind:
-    """A column's kind as its values suggest."""
+    """A column's kind, guessed from its values."""
     if column.is_temporal:
         return _infer_range(column.timestamps(name), temporal=True)
     items = column.items()

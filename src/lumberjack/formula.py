@@ -1,4 +1,4 @@
-"""The theorem behind a record as a formula with all its numbers, for whoever checks it by hand.
+"""The theorem behind a guarantee as a formula with all its numbers, to be checked by hand.
 
 In: a ``Guarantee``. Out: sentences. They say what ``verify`` computes, and nothing else is needed to
 compute it again.
@@ -55,7 +55,7 @@ def _event(event: Event) -> str:
 
 
 def _sums(g: Guarantee) -> str:
-    """mu^2 as sums over the events that there are."""
+    """mu^2 as sums over the kinds of events present."""
     parts = {ThresholdQueries: "Σ m/σ² over threshold queries", NoisySums: "Σ k·B²/σ² over noisy sums"}
     return " + ".join(said for kind, said in parts.items() if any(isinstance(e, kind) for e in g.events))
 
