@@ -206,7 +206,7 @@ def test_a_trickle_meets_the_deadline(server, tmp_path, monkeypatch):
 
 def test_a_wrong_checksum_is_refused(server, tmp_path):
     serve_openml(server, 1590, adult_arff(), md5="0" * 32)
-    with pytest.raises(FileNotFoundError, match="another checksum"):
+    with pytest.raises(FileNotFoundError, match="does not have the checksum"):
         fetch_adult()
     assert cached(tmp_path) == []
 
@@ -215,7 +215,7 @@ def test_truncation_without_a_length_is_caught_by_the_checksum(server, tmp_path)
     serve_openml(server, 1590, adult_arff())
     server.pages["/file.arff"] = server.pages["/file.arff"][:-100]
     server.manners["/file.arff"] = "no length"
-    with pytest.raises(FileNotFoundError, match="another checksum"):
+    with pytest.raises(FileNotFoundError, match="does not have the checksum"):
         fetch_adult()
     assert cached(tmp_path) == []
 

@@ -200,7 +200,7 @@ def load_bytes(data, tmp_path):
 def test_an_old_model_cannot_be_relabelled_as_cheaper(tmp_path, use):
     header, arrays = stored("counts")
     header["guarantee"]["events"] = [e for e in header["guarantee"]["events"] if e["use"] != use]
-    with pytest.raises(ValueError, match=r"contradicts itself|make no sense"):
+    with pytest.raises(ValueError, match=r"contradicts itself|no fit could have"):
         load_bytes(put_together(header, arrays, 5), tmp_path)
 
 
@@ -211,7 +211,7 @@ def test_a_new_file_has_no_histogram_and_no_curves(tmp_path):
     name, kind, shape = header["arrays"].pop()
     assert name == "calibration"
     arrays = arrays[: -int(np.prod(shape)) * np.dtype(kind).itemsize]
-    with pytest.raises(ValueError, match="histogram is priced"):
+    with pytest.raises(ValueError, match="histogram is priced but not used"):
         load_bytes(put_together(header, arrays, 6), tmp_path)
 
 
@@ -220,7 +220,7 @@ def test_curves_that_no_fit_could_have_are_refused(tmp_path, number):
     header, arrays = stored("counts")
     assert header["arrays"][-1] == ["calibration", "<f8", [3, 3]]
     arrays = arrays[:-72] + np.float64(number).tobytes() + arrays[-64:]
-    with pytest.raises(ValueError, match="calibration makes no sense"):
+    with pytest.raises(ValueError, match="calibration is out of range"):
         load_bytes(put_together(header, arrays, 5), tmp_path)
 
 

@@ -81,7 +81,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         check_feature_weights(self.feature_weights)
         if self.feature_weights is not None and self._leaf_kind() in FITTED:
             raise ValueError(
-                "feature_weights are chances of columns in random splits, and fitted leaves have none: "
+                "feature_weights apply to random splits, which fitted leaves do not have: "
                 "leave them out, or use pruned trees"
             )
         if self.n_jobs is not None:

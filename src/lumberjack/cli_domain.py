@@ -175,7 +175,7 @@ def _pairs(options: list[str] | None, option: str, table: Table) -> list[tuple[s
     for text in options or []:
         name, equals, value = text.partition("=")
         if not equals:
-            raise ValueError(f"{option} is NAME=..., got {text!r}")
+            raise ValueError(f"{option} must be NAME=..., got {text!r}")
         pairs.append((name, value))
     table.check_columns([name for name, _ in pairs])
     return pairs

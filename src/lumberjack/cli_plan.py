@@ -125,11 +125,11 @@ def _of_fit(chosen: Guarantee) -> _Table:
 
     n = _n_columns(chosen)
     said = (
-        f"With fewer than about {chosen.suggested_rows:,} rows the model knows little beyond what most "
-        "rows are like: raise epsilon, or leave columns out. A category with fewer rows than shown has "
-        "no name in the model and counts as other. Cells are categories, intervals of numbers, and "
-        "missing values. There is a tree for each column, and one for each pair of up to "
-        f"{chosen.n_estimators} columns. Their weights are fitted in {columns} steps on columns and "
+        f"With fewer than about {chosen.suggested_rows:,} rows the model knows little beyond the "
+        "shares of the classes, or the mean: raise epsilon, or leave columns out. A category with fewer "
+        "rows than shown has no name in the model and counts as other. Cells are categories, intervals "
+        "of numbers, and missing values. There is a tree for each column, and one for each pair of up "
+        f"to {chosen.n_estimators} columns. Their weights are fitted in {columns} steps on columns and "
         f"{pairs} on columns and pairs. In a step a row adds at most 1 to a sum of each tree; all trees "
         f"share the noise that is shown, for one of the last {pairs} steps and for their average."
     )

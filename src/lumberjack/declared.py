@@ -146,7 +146,7 @@ def _like(label: str, column: Mapping[str, Any], shared: Mapping[str, Any]) -> M
         )
     found = shared[column["like"]]
     if not isinstance(found, Mapping):
-        raise ValueError(f"not a domain: {quote(column['like'])} under 'shared' is no column")
+        raise ValueError(f"not a domain: {quote(column['like'])} under 'shared' is not a column")
     return found
 
 
@@ -278,7 +278,7 @@ def load_codebook(path: str | Path) -> dict[str, Any]:
     if "column" not in header:
         raise ValueError(f"{path} needs a header with the names {', '.join(_HEADER)}; column at least")
     if unknown := [name for name in header if name not in _HEADER]:
-        raise ValueError(f"{path} has headings that mean nothing here: {quote_all(unknown)}")
+        raise ValueError(f"{path} has unknown headings: {quote_all(unknown)}")
     cells = [dict(zip(header, map(str.strip, row), strict=False)) for row in rows[1:] if any(row)]
     return {"columns": [_read_row(row) for row in cells]}
 

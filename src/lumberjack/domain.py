@@ -516,7 +516,7 @@ def _infer_kind(name: str, column: Column) -> Kind:
     try:
         seen = sorted(set(present), key=lambda v: (isinstance(v, str), v))
     except TypeError:
-        raise TypeError(f"column {quote(name)} holds values of kinds that do not go together") from None
+        raise TypeError(f"column {quote(name)} mixes kinds of values that have no order") from None
     return Categorical(tuple(seen), len(present) < len(items))
 
 

@@ -452,6 +452,6 @@ def load(path: str | os.PathLike[str]) -> LumberjackClassifier | LumberjackRegre
         if isinstance(model, LumberjackClassifier):
             check_class_weight(model.class_weight)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{path} is not a sound model file: {error}") from None
+        raise ValueError(f"{path} is not a valid model file: {error}") from None
     model._keep(stored.released)
     return model

@@ -170,7 +170,7 @@ class Guarantee:
         (counts or labels, then sums of targets). A search has "structure" and "prefixes". Guided
         forests of model files up to version 5 have "calibration" too: a histogram that corrects them.
     numbers_learned, categories_learned : int
-        Number columns whose cuts are learned, and columns whose values are: at most so many.
+        Upper limits on the columns whose cuts are learned, and on those whose categories are.
     cut_levels : int
         Levels of cuts of a number, so at most 2^cut_levels - 1 cuts.
     structure_share : float or None
@@ -285,12 +285,12 @@ class Guarantee:
 
     @property
     def cuts_numbers(self) -> bool:
-        """Whether numbers are cut before trees are made, also where their range was given."""
+        """Whether cuts of numbers are learned before trees are made, even where a range was given."""
         return self.guided_levels > 0 or self.fits_leaves
 
     @property
     def stages(self) -> int:
-        """What progress counts: trees, or steps of a fit."""
+        """Number of stages that progress shows: trees, or steps of a fit."""
         steps = [e.count for use in FIT_USES[1:] for e in self.events_for(use)]
         return sum(steps) if steps else self.n_estimators
 
@@ -483,7 +483,7 @@ class Guarantee:
         return True
 
     def _consistent_events(self, trees: int) -> bool:
-        """Whether no count of a forest or search is too small, nor a range."""
+        """Whether all counts and ranges of a forest or search are large enough."""
         if self.fits_leaves:
             return self._consistent_fit()
         if self._queries.count < trees * queries_of(self.method, self.max_depth):
@@ -505,7 +505,7 @@ class Guarantee:
         return all(e.count >= trees * leaf_counts(self.leaf, self.max_depth) for e in leaves)
 
     def _consistent_fit(self) -> bool:
-        """Whether no step of a fit is missing, and a number has its scale and its clips."""
+        """Whether a fit has all its steps and, for numbers, its scale and clips."""
         if self.accounting != "joint" or (self.leaf != "fitted" and not self.event("scale")):
             return False
         clips = self.event("clips")
@@ -603,6 +603,6 @@ class Guarantee:
 
 
 def _is_choice(event: Choices, least: float) -> bool:
-    """Whether it chooses at all, and by scores of a range that is proved."""
+    """Whether its exponent is positive and its score range at least the proved one."""
     wide = check_real("score_range", event.score_range) >= least
     return wide and check_real("exponent", event.exponent) > 0

@@ -17,7 +17,7 @@ try:  # scikit-learn 1.9 and later
 except ImportError:
 
     class _NoContext:
-        """Stands in for scikit-learn's callback context, which has nobody to tell."""
+        """Stands in for scikit-learn's callback context, without listeners."""
 
         def subcontext(self, **kw: Any) -> "_NoContext":
             return self

@@ -28,7 +28,7 @@ def bare(name: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text for a terminal that adds no line which looks like one of ours."""
+    """Text for a terminal in one line, so that it cannot fake another line of output."""
     return text.translate({**CONTROL, ord("\n"): "\ufffd"})
 
 

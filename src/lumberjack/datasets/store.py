@@ -195,7 +195,7 @@ def _transfer(url: str, path: Path, md5: str | None) -> None:
     if announced is not None and int(announced) != seen:
         raise BadDownloadError(f"{url} was cut short: {seen} of {announced} bytes")
     if md5 is not None and digest.hexdigest() != md5.lower():
-        raise BadDownloadError(f"{url} has another checksum than its publisher states")
+        raise BadDownloadError(f"{url} does not have the checksum that its publisher states")
 
 
 def openml(data_id: int, columns: Iterable[str], rows: int) -> Any:
