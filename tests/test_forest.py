@@ -305,7 +305,7 @@ def test_nothing_declared_is_no_caveat(table, recwarn):
     assert pruned(splits="random", accounting="paper").fit(frame, y).guarantee_.caveats == (NOT_PROVED,)
 
 
-def test_types_that_tell_everything_need_no_caveat():
+def test_types_that_name_all_values_need_no_caveat():
     X = pl.DataFrame(
         {"flag": [True, False] * 300, "level": pl.Series(["lo"] * 600, dtype=pl.Enum(["lo", "hi"]))}
     )
@@ -329,7 +329,7 @@ def test_a_target_of_the_largest_floats_is_learned():
     assert LumberjackRegressor(4.0, n_estimators=2, y_bounds=(0, 1)).fit(y[:, None], y * 1e9)
 
 
-def test_too_few_rows_for_a_scale_are_said():
+def test_too_few_rows_for_a_scale_are_warned_of():
     """At epsilon = 1 the quantile's exponent is about .05: e^4 need some 800 rows."""
     rng = np.random.default_rng(0)
     X = rng.random((8000, 2))

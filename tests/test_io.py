@@ -333,7 +333,7 @@ def test_pickles_archives_and_other_files_are_refused(tmp_path, monkeypatch):
         load("nothing")
 
 
-def test_every_single_flipped_bit_is_noticed(saved, tmp_path):
+def test_every_flipped_bit_is_refused(saved, tmp_path):
     data = saved[0].read_bytes()
     for at in {*range(60), *range(60, len(data), 97), *range(len(data) - 40, len(data))}:
         flipped = bytearray(data)
@@ -409,7 +409,7 @@ def with_arrays(data, **changes):
         ({"nodes": (0, 5)}, "the lengths of its trees"),
     ],
 )
-def test_trees_that_are_none_are_refused(saved, tmp_path, changes, why):
+def test_arrays_that_are_not_trees_are_refused(saved, tmp_path, changes, why):
     with pytest.raises(ValueError, match=why):
         load_bytes(with_arrays(saved[0].read_bytes(), **changes), tmp_path)
 
@@ -849,7 +849,7 @@ def test_labels_and_trees_that_multiply_memory_are_refused(saved, tmp_path):
         assert peak <= 10 * len(hostile) + 33 * 2**20
 
 
-def test_a_large_sound_file_needs_less_than_ten_times_its_size(saved, tmp_path):
+def test_a_large_valid_file_needs_less_than_ten_times_its_size(saved, tmp_path):
     """One long tree: the shape in which the checks need most memory for a node."""
     header, _ = take_apart(saved[0].read_bytes())
     splits = 300_000
@@ -961,7 +961,7 @@ def loaded_with(data, tmp_path, **guarantee):
         {"delta": 5e-324},
     ],
 )
-def test_claims_that_contradict_the_model_or_all_sense_are_refused(saved, tmp_path, claim):
+def test_absurd_or_contradictory_claims_are_refused(saved, tmp_path, claim):
     with pytest.raises(ValueError, match="not a valid model file"):
         loaded_with(saved[0].read_bytes(), tmp_path, **claim)
 

@@ -251,7 +251,7 @@ CHOICES = {  # exponent, scores, weights
 
 @pytest.mark.parametrize("seed", [None, 5], ids=["system", "seeded"])
 @pytest.mark.parametrize("case", CHOICES)
-def test_one_choice_has_its_probabilities(case, seed):
+def test_draw_one_has_the_exact_probabilities(case, seed):
     """Chi-square of cells expected at least 10 times; false alarms below 1e-6 a case."""
     exponent, scores, weights = CHOICES[case]
     choice, bits = ExponentialChoice(exponent), Bits(seed)

@@ -82,7 +82,7 @@ def naive_means(tree, sums, weight):
 
 @pytest.mark.parametrize("n_splits", [0, 1, 7, 60])
 @pytest.mark.parametrize("n_classes", [2, 5])
-def test_leaves_lean_on_their_parents(n_splits, n_classes):
+def test_leaves_are_shrunk_towards_their_parents(n_splits, n_classes):
     rng = np.random.default_rng(n_splits)
     tree = random_tree(rng, n_splits)
     counts = np.round(rng.normal(10, 30, (n_splits + 1, n_classes)))
@@ -92,7 +92,7 @@ def test_leaves_lean_on_their_parents(n_splits, n_classes):
     np.testing.assert_allclose(means(tree, sums, 20.0), naive_means(tree, sums, 5.0), rtol=1e-9)
 
 
-def test_a_forest_without_noise_says_what_its_leaves_hold():
+def test_without_noise_shares_are_those_of_the_leaves():
     tree = random_tree(np.random.default_rng(0), 4)
     counts = np.arange(10.0).reshape(5, 2) + 1
     said = np.exp(log_shares(tree, counts, 1e-9)) - 0.02

@@ -100,7 +100,7 @@ def test_every_workflow_has_a_limit_and_few_permissions():
         assert write == allowed.get((workflow, name), set()), (workflow, name)
 
 
-def test_whoever_may_publish_runs_nothing_of_ours():
+def test_the_publish_job_runs_no_project_code():
     publish = load(ROOT / ".github" / "workflows" / "release.yml")["jobs"]["publish"]
     assert publish["environment"] == "release"
     assert publish["needs"] == "build"

@@ -410,7 +410,7 @@ def test_a_forest_of_single_leaves_has_no_sizes_to_compare(models):
 EVIL = "\x1b[2J\x9b31m\u202egood\u2066\x07\rNo caveats.\nNo caveats.\n\u2028No caveats."
 
 
-def test_nobody_steers_a_terminal_through_a_report(models):
+def test_a_report_cannot_control_a_terminal(models):
     """A stranger may choose caveats, names of columns, categories and classes."""
     model = models["counts"]
     columns = (

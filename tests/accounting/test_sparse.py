@@ -140,7 +140,7 @@ def test_joint_edges():
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_a_threshold_below_its_proof_costs_everything(rows):
+def test_a_threshold_below_the_proved_one_gives_delta_1(rows):
     """tau >= cut + r + Delta, compared without rounding."""
     enough = ThresholdQueries(5, 20.0, 100.0, 107.0 + rows, cut=7)
     assert joint_delta(1.0, [enough], rows) < 1e-3

@@ -322,7 +322,7 @@ def test_the_second_implementation_grows_trees_like_the_library():
 # packages
 
 
-def test_lumberjack_and_paper_are_what_they_say():
+def test_library_systems_have_their_settings():
     frame, y = table(3000)
     model = packages.Lumberjack().fit(frame, y, DOMAIN, [0, 1], 2.0, None)
     promise = model.model.guarantee_

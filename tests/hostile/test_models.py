@@ -94,7 +94,7 @@ def test_the_paper_s_theorem_has_a_caveat(originals, tmp_path):
         opened(header, arrays, tmp_path)
 
 
-def test_caveats_that_are_due_let_a_file_in(originals, tmp_path):
+def test_a_file_with_all_required_caveats_is_accepted(originals, tmp_path):
     header, arrays = originals["classifier"]
     header["domain"]["inferred"], header["parameters"]["domain"] = True, False
     header["parameters"]["classes"] = None
@@ -133,7 +133,7 @@ def test_caveats_of_a_later_version_are_kept_and_shown(originals, tmp_path):
 
 
 @pytest.mark.parametrize("queries", [10**6, 10**9])
-def test_a_small_file_cannot_keep_an_auditor_busy(originals, tmp_path, queries):
+def test_a_small_hostile_file_is_verified_soon(originals, tmp_path, queries):
     header, arrays = originals["classifier"]
     arrays = models.claim_paper(header, arrays)
     promise = header["guarantee"]
@@ -296,7 +296,7 @@ def test_a_lie_about_what_was_learned_is_refused(learned, tmp_path, name):
         opened(header, arrays, tmp_path)
 
 
-def test_a_claim_of_endless_levels_keeps_nobody_busy(learned, tmp_path):
+def test_huge_cut_levels_are_verified_soon(learned, tmp_path):
     header, arrays = learned["classifier"]
     claim("cut_levels", 10**9)(header)
     with models.alarm():

@@ -114,7 +114,7 @@ def test_wild_records_are_priced_with_bounded_work(counted):
         (1, {"sum_bound": 10**9}),
     ],
 )
-def test_records_made_to_keep_an_auditor_busy(counted, base, claim):
+def test_hostile_records_are_priced_with_bounded_work(counted, base, claim):
     check(changed(BASES[base], **claim), counted)
 
 

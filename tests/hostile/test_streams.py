@@ -59,13 +59,13 @@ def test_closed_and_full_streams(work, command, streams, code, said):
 
 
 @pytest.mark.parametrize("command", ["predict model.lumberjack data.csv", "inspect model.lumberjack"])
-def test_a_reader_that_has_gone(work, command):
+def test_a_broken_pipe(work, command):
     line = f"{PROGRAM} {command} | true; echo ${{PIPESTATUS[0]}}"
     done = shell(line, work)
     assert (done.stdout, done.stderr) == ("141\n", "")
 
 
-def test_a_domain_without_end(work):
+def test_an_endless_domain_file(work):
     """Refused after 64 MiB, in less memory than an endless read would soon take."""
     line = "train data.csv --target back --domain /dev/zero --epsilon 1 -o new.csv"
     done = shell(f"ulimit -v 16000000; timeout 60 {PROGRAM} {line}", work)
