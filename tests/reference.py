@@ -61,7 +61,8 @@ def choices_delta(epsilon, mu, ranges):
 def events_delta(epsilon, events, r=1):
     """Delta of the events of a record, as its JSON has them, in the order in which they are asked.
 
-    From below where there are choices, and else exact. Also: by how much of it a bound may be above.
+    From below where there are choices, otherwise exact. Also the share of it by which a bound may be
+    larger.
     """
     squares, quiet, ranges = mp.mpf(0), mp.mpf(1), []
     for e in events:

@@ -196,7 +196,7 @@ def test_depths_by_walking_down(classified):
 
 
 def test_every_invalid_small_tree_is_refused():
-    """All trees of three nodes with small numbers: only those are let in from which walks end."""
+    """All trees of three nodes with small numbers: only those whose walks all end at a leaf pass."""
     numbers = [-2, -1, 0, 1, 2, 3]
     passed = 0
     for case in np.stack(np.meshgrid(*[numbers] * 3, indexing="ij"), -1).reshape(-1, 3):

@@ -281,7 +281,7 @@ def test_training_gives_a_model_without_caveats(run, folder, tmp_path, data):
     assert model.domain_.names == ["age", "city"]
     frame = people(seed=2)
     assert model.score(frame[["age", "city"]], frame["back"]) > 0.8
-    assert err == ""  # no bars where nobody watches
+    assert err == ""  # no bars without a terminal
 
 
 def test_remarks_name_undeclared_columns_and_never_rows(run, folder, tmp_path):
@@ -444,7 +444,7 @@ def test_heavy_hitters_from_lines_tables_and_pipes(run, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("breaks", ["\x0c", "\x0b", "\x1c", "\x85", "\u2028", "\r"])
 def test_only_a_newline_ends_a_record(run, tmp_path, breaks):
-    """Otherwise whoever writes one line owns as many records as wanted."""
+    """Otherwise one line could hold any number of records."""
     lines = ["a/b"] * 500 + [f"mine{breaks}" * 3000]
     options = ["--epsilon", "1", "--height", "2", "--json"]
     for ending in ("\n", "\r\n"):

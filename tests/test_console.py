@@ -1,4 +1,4 @@
-"""How commands talk and end."""
+"""Output, remarks and exit codes of commands."""
 
 import errno
 import json

@@ -493,7 +493,7 @@ def test_rows_per_person_are_enforced_at_random(table):
 
 @pytest.mark.parametrize("kind", ["joint", "paper", "regressor"])
 def test_with_ids_the_unit_is_the_person(table, kind):
-    """Also with one row each: which row of a person is kept is random, so one more row replaces one."""
+    """Even with one row each: which row of a person is kept is random, so one more row replaces one."""
     frame, y = table(300)
     model = {
         "joint": classifier(),

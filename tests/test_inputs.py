@@ -1,4 +1,4 @@
-"""What an estimator is given, read row by row and refused without a word about the data."""
+"""What an estimator is given, read row by row and refused without naming a value, row or count."""
 
 from collections import Counter
 

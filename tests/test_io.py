@@ -125,7 +125,7 @@ def test_parameters_come_back_and_the_model_can_be_cloned_and_fitted_again(table
         expected.pop("domain")
     stored = {k: v for k, v in found.items() if k not in ("n_jobs", "verbose")}
     assert {k: v for k, v in stored.items() if v != expected[k]} == {}
-    assert (found["n_jobs"], found["verbose"]) == (None, 0)  # what this machine may do is not in a file
+    assert (found["n_jobs"], found["verbose"]) == (None, 0)  # settings of a machine are not stored
     assert clone(again).fit(X, y).score(X, y) > 0.5
     again.save(tmp_path / "n")
     assert (tmp_path / "n").read_bytes() == (tmp_path / "m").read_bytes()
@@ -198,7 +198,7 @@ def test_a_model_with_seeded_noise_is_not_saved_by_accident(table, tmp_path):
     model.save(tmp_path / "m", allow_seeded=True)
     again = load(tmp_path / "m")
     assert SEEDED in again.guarantee_.caveats
-    assert again.random_state is None  # the seed stays at home
+    assert again.random_state is None  # the seed is not stored
     header, _ = take_apart((tmp_path / "m").read_bytes())
     assert "random_state" not in header["parameters"]
 
@@ -229,7 +229,7 @@ def golden(version):
 
 @pytest.mark.parametrize("kind", ["classifier", "binary", "regressor"])
 def test_files_of_fitted_leaves_load_for_ever(kind):
-    """See below."""
+    """Files of version 5: see ``test_files_of_all_versions_load_for_ever``."""
     expected, rows = golden(5)
     model = load(GOLDEN / f"{kind}-v5.lumberjack")
     assert model.apply(rows).tolist() == expected[kind]["apply"]
@@ -641,7 +641,7 @@ def test_a_tree_for_a_range_of_endless_cells_is_refused_soon(fitted, tmp_path):
         ("three", ["classes", "labels"], ["Bonn", "Kiel"], "one valid value each"),
         ("number", ["parameters", "y_bounds"], [90, 0], "low < high"),
         ("number", ["parameters", "y_bounds"], "wide", "y_bounds must be"),
-        ("number", ["bounds"], None, "not a sound"),
+        ("number", ["bounds"], None, "not a valid"),
         ("number", ["guarantee", "events", 1, "count"], 0, "no fit could have"),
     ],
 )
@@ -737,14 +737,14 @@ def change(data, keys, value):
         (["arrays", 1, 2], [-1], "an invalid type or shape"),
         (["arrays", 1, 2], [True], "an invalid type or shape"),
         (["arrays", 1, 0], "../../etc/passwd", "arrays of a forest"),
-        (["extra"], 1, "other fields"),
+        (["extra"], 1, "missing or unknown fields"),
         (["estimator"], "os.system", "does not fit the guarantee"),
         (["estimator"], "regressor", "does not fit the guarantee"),
         (["guarantee", "epsilon"], 0.1, "epsilon is not that of the guarantee"),
         (["guarantee", "n_estimators"], 10**9, "number of trees"),
-        (["parameters", "random_state"], 0, "not plain"),
-        (["parameters", "n_jobs"], 10**6, "not plain"),
-        (["parameters", "leaf"], [1], "not plain"),
+        (["parameters", "random_state"], 0, "not a plain value"),
+        (["parameters", "n_jobs"], 10**6, "not a plain value"),
+        (["parameters", "leaf"], [1], "not a plain value"),
         (["parameters", "hook"], "os.system", "unknown parameters: hook"),
         (["parameters", "class_weight"], [[True, "x"]], "pairs of a label and a number"),
         (["parameters", "class_weight"], "heavy", "class_weight must be"),

@@ -1,4 +1,4 @@
-"""Compiled code on disk: kept, outdated, damaged, or with no place to be."""
+"""Compiled code on disk: kept, outdated, damaged, or without a writable folder."""
 
 import shutil
 import textwrap

@@ -1,4 +1,4 @@
-"""Asking about columns: what answers mean, going back, and going on."""
+"""Asking about columns: what answers mean, going back, and resuming."""
 
 import datetime as dt
 

@@ -56,7 +56,7 @@ def test_joint_bound_for_persons_in_sixty_digits(rows):
 
 
 def test_branch_and_bound_finds_the_maximum_over_every_j():
-    """Against the printed formula, all j; both ends win sometimes, the inside never did."""
+    """Against the printed formula for all j; the maximum was always at one of the ends."""
     rng = np.random.default_rng(2)
     at_cutoff_end = 0
     for _ in range(40):

@@ -1,4 +1,4 @@
-"""The accuracy benchmark: its tables from known scores, its targets, and how it goes on."""
+"""The accuracy benchmark: its tables from known scores, its targets, and resuming it."""
 
 import json
 
@@ -135,7 +135,7 @@ def test_a_model_without_classes_scores_as_even_odds(small):
     assert (found["auc"], found["brier"]) == (0.5, 0.25)
 
 
-# going on
+# resuming
 
 
 def test_a_stopped_run_resumes(small, tmp_path, monkeypatch):

@@ -46,7 +46,7 @@ CONTRADICTIONS = {
         {"parameters.domain": False},
         "neither given, learned nor inferred",
     ),
-    "domain is a word": ("classifier", {"parameters.domain": "given"}, "not plain"),
+    "domain is a word": ("classifier", {"parameters.domain": "given"}, "not a plain value"),
     "no classes, no caveat": ("classifier", {"parameters.classes": None}, "lack 'classes inferred"),
     "other classes": ("classifier", {"parameters.classes": ["a", "b", "c"]}, "classes are not those"),
     "fewer classes": ("classifier", {"parameters.classes": ["nie"]}, "classes are not those"),

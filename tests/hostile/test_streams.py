@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full, or read by nobody any more: codes, and no traceback."""
+"""Standard streams that are closed, full or broken: exit codes, and no traceback."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ CASES = [
     ("predict model.lumberjack data.csv", ">/dev/full", 3, "Error: standard output: No space"),
     ("inspect model.lumberjack --verify", ">&- 2>/dev/full <&-", 3, NOTHING),
     ("--help", ">/dev/full", 3, "Error: standard output: No space"),
-    # Remarks that nobody gets are none.
+    # Lost remarks are no error.
     ("predict none data.csv", "2>/dev/full", 2, NOTHING),
     ("predict model.lumberjack data.csv -o new.csv", "2>&- >&- <&-", 0, NOTHING),
     # No input.
