@@ -523,7 +523,7 @@ def test_inspection_says_what_was_learned_of_each_column(run):
     )
 
 
-def test_names_from_strangers_do_not_steer_the_terminal(run, folder, tmp_path):
+def test_names_in_untrusted_files_cannot_control_the_terminal(run, folder, tmp_path):
     header, arrays = fuzz_models.take_apart((folder / "model.lumberjack").read_bytes())
     header["guarantee"]["caveats"] = ["\x1b[2Jgone\x9b31m"]
     (tmp_path / "refused").write_bytes(fuzz_models.put_together(header, arrays))

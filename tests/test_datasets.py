@@ -251,7 +251,7 @@ def test_a_malformed_description_is_refused(server):
         fetch_adult()
 
 
-def test_a_damaged_cache_file_is_fetched_anew(server, tmp_path):
+def test_a_damaged_cache_file_is_downloaded_again(server, tmp_path):
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "adult.parquet").write_bytes(b"PAR1 half a file")
     serve_openml(server, 1590, adult_arff())
@@ -269,7 +269,7 @@ def test_a_write_that_fails_leaves_nothing(server, tmp_path, monkeypatch):
     monkeypatch.setattr(pd.DataFrame, "to_parquet", full_disk)
     with pytest.warns(UserWarning, match=r"adult\.parquet is not kept in the cache: No space left"):
         X, _, _ = fetch_adult()
-    assert len(X) == 48_842  # what was downloaded is of use all the same
+    assert len(X) == 48_842  # what was downloaded is used nevertheless
     assert cached(tmp_path) == []
 
 

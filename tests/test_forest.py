@@ -151,7 +151,7 @@ class Untouchable:
             ValueError,
             'fitted leaves need accounting="joint": .*leaf="counts" or paper',
         ),
-        ({"feature_weights": [1, 2, 3]}, ValueError, "fitted leaves have none: leave them out"),
+        ({"feature_weights": [1, 2, 3]}, ValueError, "fitted leaves do not have: leave them out"),
         ({"accounting": "paper"}, ValueError, 'splits="guided" needs accounting="joint"'),
         ({"splits": "magic"}, ValueError, "splits must be 'guided' or 'random', got 'magic'"),
         (

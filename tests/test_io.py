@@ -507,11 +507,11 @@ FITTED_LIES = {
     "a weight of half a step": (put_value(1, 3, 1, 2.0**-17), WEIGHTS),
     "a weight beyond the largest": (put_value(1, 3, 1, 30 + 2.0**-16), WEIGHTS),
     "a weight far below": (put_value(4, 0, 1, -31.0), WEIGHTS),
-    "a weight that is no number": (put_value(4, 0, 1, np.nan), "one valid value each"),
-    "an endless weight": (put_value(0, 0, 1, np.inf), "one valid value each"),
+    "a weight that is not a number": (put_value(4, 0, 1, np.nan), "one valid value each"),
+    "an infinite weight": (put_value(0, 0, 1, np.inf), "one valid value each"),
     "a negative size": (put_value(1, 3, 0, -0.5), WEIGHTS),
-    "a size that is no number": (put_value(1, 3, 0, np.nan), "one valid value each"),
-    "an endless size": (put_value(0, 0, 0, np.inf), "one valid value each"),
+    "a size that is not a number": (put_value(1, 3, 0, np.nan), "one valid value each"),
+    "an infinite size": (put_value(0, 0, 0, np.inf), "one valid value each"),
     "more rows in a column": (add_to_size(1, 1.0), SUM),
     "more rows in all": (add_to_size(0, 1.0), SUM),
     "more rows in a pair": (add_to_size(4, 1.0), SIZES),
@@ -610,7 +610,7 @@ def test_columns_of_every_shape_come_back(tmp_path):
 
 
 def test_a_tree_for_a_range_of_endless_cells_is_refused_soon(fitted, tmp_path):
-    """Cells of an uncut range are no leaves; nothing is made for each of them."""
+    """Cells of an uncut range are not leaves; nothing is allocated for each of them."""
     header, arrays = take_apart(fitted["two"])
     header["domain"] = DOMAIN.to_dict()
     header["guarantee"].update(numbers_learned=0, cut_levels=0)

@@ -1,6 +1,6 @@
 """Layout: modules import one way, use no private parts of others, and are in CONTRIBUTING's table.
 
-``python tests/test_layout.py`` writes that table anew.
+``python tests/test_layout.py`` rewrites that table.
 """
 
 import ast

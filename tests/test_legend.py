@@ -113,7 +113,7 @@ def test_cuts_are_where_codes_change(models):
         assert codes.tolist() == expected.tolist()
 
 
-# Bounds are so many scales around the place.
+# Bounds are this many scales around the place.
 @pytest.mark.parametrize(("kind", "scales"), [("regressor", 8), ("bounded", 8), ("means", 2)])
 def test_the_target_has_place_and_scale(models, kind, scales):
     entry, target = target_of(models[kind].released_), models[kind].targets_

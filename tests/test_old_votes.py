@@ -169,7 +169,7 @@ def test_old_models_are_saved_as_version_5_and_say_the_same(name, tmp_path):
         assert data == (GOLDEN / f"{name}.lumberjack").read_bytes()
 
 
-def test_fitted_leaves_of_old_files_are_saved_anew(tmp_path):
+def test_fitted_leaves_of_old_files_are_saved_as_the_newest_version(tmp_path):
     """They vote as new ones do."""
     model, (_, _, rows) = load(GOLDEN / "classifier-v5.lumberjack"), golden("counts")
     model.save(tmp_path / "again")
@@ -225,7 +225,7 @@ def test_curves_that_no_fit_could_have_are_refused(tmp_path, number):
 
 
 @pytest.mark.parametrize("kind", ["random", "means"])
-def test_curves_that_nobody_paid_for_are_refused(tmp_path, kind):
+def test_unpriced_curves_are_refused(tmp_path, kind):
     header, arrays = stored(kind)
     name, stored_as, _ = header["arrays"][-1]
     size = np.dtype(stored_as).itemsize

@@ -130,7 +130,7 @@ def test_numbers_of_fitted_leaves_are_half_widths_inside_their_limits():
     leaves, numbers = released.apply(X), released.numbers
     scores = sum(v[leaves[:, tree], 1] for tree, v in enumerate(released.forest.values))
     expected = (numbers.low + numbers.high) / 2 + scores * (numbers.high - numbers.low) / 2
-    assert numbers.low < 0 or numbers.high > 1.25  # learned all the same
+    assert numbers.low < 0 or numbers.high > 1.25  # learned nevertheless
     assert expected.max() > 1.25
     np.testing.assert_allclose(released.predict(X), np.clip(expected, 0, 1.25), rtol=1e-9)
 

@@ -122,6 +122,6 @@ def test_answers_are_repeated_as_they_were_understood():
     ]
 
 
-def test_names_do_not_steer_the_terminal():
+def test_names_cannot_control_the_terminal():
     _, asked, _, _ = ask(["rest"], {"\x1b[2Jage": "unknown"})
     assert "\x1b" not in asked[0]

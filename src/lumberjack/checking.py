@@ -1,4 +1,4 @@
-"""How well a table fits a domain, for the eyes of whoever holds the data.
+"""How well a table fits a domain, for the data holder's eyes only.
 
 In: columns, and their kinds. Out: exact shares of values outside, and of missing ones. They are private:
 nothing here gets into a model, a report or a page.
@@ -29,7 +29,7 @@ class Share(NamedTuple):
     Attributes
     ----------
     outside : float
-        Numbers that are clipped to the range; values that are no category.
+        Numbers that are clipped to the range; values that are not categories.
     missing : float
     """
 

@@ -185,7 +185,7 @@ def _texts() -> Iterator[str]:
 
 
 def _unknown(kind: Categorical) -> Any:
-    """A value that is no category and not missing either."""
+    """A value that is neither a category nor missing."""
     if _is_text(kind):
         taken = {*kind.categories, _missing_text(kind)}
         return next(t for t in _texts() if t not in taken)

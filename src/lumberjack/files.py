@@ -66,7 +66,7 @@ def open_to_write(path: str | os.PathLike[str], *, overwrite: bool = True) -> It
                 why = f"{error.strerror}; nothing of this file was left behind"
                 raise OSError(error.errno, why, os.fspath(path)) from None
             raise
-    with suppress(OSError):  # some systems cannot sync a folder; the file is complete all the same
+    with suppress(OSError):  # some systems cannot sync a folder; the file is complete nevertheless
         folder = os.open(target.parent, os.O_RDONLY)
         try:
             os.fsync(folder)

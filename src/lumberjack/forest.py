@@ -425,7 +425,7 @@ class LumberjackRegressor(RegressorMixin, Base):  # type: ignore[misc]
 def load(path: str | os.PathLike[str]) -> LumberjackClassifier | LumberjackRegressor:
     """Read a model that ``save`` wrote.
 
-    Files from strangers are safe to load: nothing in them is executed, and an invalid one raises a
+    Untrusted files are safe to load: nothing in them is executed, and an invalid one raises a
     ValueError.
 
     Examples

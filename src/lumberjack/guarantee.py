@@ -89,7 +89,7 @@ SEARCH_ASSUMPTIONS = (HEIGHT_PUBLIC, SEARCH_SUCCEEDED)
 SUM_BOUND = 2**12  # regression targets lie on a grid from -SUM_BOUND to SUM_BOUND
 _ROWS_PER_THRESHOLD = 20  # with fewer rows per threshold, trees stay stumps
 _ROWS_TIMES_MU = 1000  # with fewer rows, fitted leaves know little beyond the shares of the classes
-_WEAK_EPSILON, _WEAK_DELTA = 20.0, 0.01  # beyond these, a promise protects next to nobody
+_WEAK_EPSILON, _WEAK_DELTA = 20.0, 0.01  # beyond these, a promise is almost no protection
 _NO_QUERIES = ThresholdQueries(0, math.inf, None, math.inf, cut=-1)
 _LEARNED_USES = ("categories", "classes", "cuts", "scale")
 LEARNED = ("numbers_learned", "categories_learned", "cut_levels")  # missing in older records
@@ -577,7 +577,7 @@ class Guarantee:
         refuse_misfits(found, {name: field.type for name, field in fields.items() if name != "events"})
         for name in ("assumptions", "caveats"):
             found[name] = tuple(found[name])
-            if not "".join(found[name]).isprintable():  # nobody may add lines to what is printed
+            if not "".join(found[name]).isprintable():  # a file must not add lines to what is printed
                 raise ValueError(f"not a guarantee: {name} must be printable")
         listed = tuple(read_event(pairs, has_use=not old) for pairs in events)
         return cls(**found, events=with_uses(listed, found["leaf"]) if old else listed)

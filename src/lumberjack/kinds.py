@@ -320,7 +320,7 @@ def list_values(name: str, values: Column, out: Places) -> tuple[Category, ...]:
     """The distinct values of an open column, sorted, with each row's position among them in ``out``.
 
     Each value has one spelling, whatever row it comes from: 1.0 is 1. Values that no file could hold
-    (infinite numbers, broken text, numbers that are no floats) are OTHER. All are fresh objects,
+    (infinite numbers, broken text, numbers that are not floats) are OTHER. All are fresh objects,
     as objects of the caller would reveal the row they came from.
     """
     if values.is_temporal:

@@ -52,7 +52,7 @@ M = TypeVar("M", bound=Callable[..., Any])
 
 
 class Advance(Protocol):
-    """What ``progress`` gives: call it once for each step done."""
+    """What ``progress`` yields: call it once for each step done."""
 
     def __call__(self) -> None:
         """One more step is done."""

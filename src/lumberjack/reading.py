@@ -58,7 +58,7 @@ class Matcher:
         self.text = text  # a text file: missing values have spellings, too
 
     def __call__(self, value: Any) -> Any:
-        """The category, None for a missing value, or the value itself when it is no category."""
+        """The category, None for a missing value, or the value itself if it is not a category."""
         if value in self.known:
             return self.known[value]
         if isinstance(value, str):

@@ -64,7 +64,7 @@ class Table:
     delimiter : str
         What separates the fields of a CSV file.
     locate : bool
-        Whether errors may name the line of a bad row: of use to the data holder, and to nobody else.
+        Whether errors may name the line of a bad row: for the data holder only.
     """
 
     path: Path

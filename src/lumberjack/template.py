@@ -41,7 +41,7 @@ def read_domain(path: Path | None, table: Table) -> tuple[Domain | None, list[st
 
 
 def template(types: Mapping[str, str], known: Mapping[str, Answer]) -> dict[str, Any]:
-    """A domain as JSON, with null where nobody has said anything."""
+    """A domain as JSON, with null where nothing is declared."""
     columns = [{"name": name, **_column(kind, known.get(name))} for name, kind in types.items()]
     return {**HEAD, "columns": columns}
 

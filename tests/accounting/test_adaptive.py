@@ -172,7 +172,7 @@ def test_tight_for_the_default_forest():
 
 
 def test_choices_that_see_gaussian_answers_are_worse_than_choices_made_first():
-    """Why the Gaussian part is averaged last: the other order is no bound for interleaved queries."""
+    """Why the Gaussian part is averaged last: the other order does not bound interleaved queries."""
     epsilon, mu, eta = 1.0, 1.0, 2.0
     ts = np.linspace(0, eta, 501)
     choice_first = exhaustive(

@@ -3,7 +3,7 @@
     python tests/hostile/models.py 100000 [seed]
 
 Half of the mutants are re-signed, so that they get past the digest to the checks behind it. Whatever is
-let in must predict, verify and be described, all of it soon.
+accepted must predict, verify and be described, all of it soon.
 """
 
 import copy

@@ -267,7 +267,7 @@ LEARNED_LIES = {
     "a cut above the range": ("classifier", put_a_cut(2**31), "inside their grid"),
     "a cut above infinity": ("classifier", put_a_cut(0xFF800001, "pay"), "inside their grid"),
     "a cut of half a place": ("classifier", put_a_cut(2.0**30 + 0.5), "places of cuts must be integers"),
-    "a cut that is no number": ("classifier", put_a_cut(False), "needs a list of cuts"),
+    "a cut that is not a number": ("classifier", put_a_cut(False), "needs a list of cuts"),
     "more cuts than levels allow": ("classifier", add_a_cut, "neither given, learned nor"),
     "a wider range": ("classifier", lambda h: column(h, "age").update(high=200.0), "neither given"),
     "unlearned cuts": ("regressor", flag("pay", False), "neither given, learned nor inferred"),
