@@ -224,7 +224,7 @@ def test_bad_input_is_refused():
         coin.draw(np.array([1.5]), Bits())
     with pytest.raises(ValueError, match="negative"):
         coin.draw(np.array([-1]), Bits())
-    with pytest.raises(ValueError, match="announced"):
+    with pytest.raises(ValueError, match="must not exceed largest"):
         coin.draw(np.array([6]), Bits())
     with pytest.raises(ValueError, match=r"at most 2\^52"):
         ThresholdCoin(10.0, 2.0**53 + 100, cut=0, largest=5)
