@@ -1,6 +1,6 @@
 """The ``lumberjack`` program: the command line, or how to install it.
 
-Outside the package, whose import takes a second or two: Ctrl-C ends that, too, in one line.
+Outside the package, whose import takes a second or two, so that Ctrl-C during it ends in one line, too.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ def stop_on_interrupt() -> None:
 
 
 def _stop(number: int, _: Any) -> None:
-    """Not an exception: imports of other packages swallow those, or make others of them."""
+    """Not an exception: imports of other packages swallow those, or turn them into others."""
     with contextlib.suppress(OSError):
         if sys.stderr is not None:
             os.write(2, b"Stopped.\n")

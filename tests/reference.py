@@ -61,7 +61,8 @@ def choices_delta(epsilon, mu, ranges):
 def events_delta(epsilon, events, r=1):
     """Delta of the events of a record, as its JSON has them, in the order in which they are asked.
 
-    From below where there are choices, and else exact. Also: by how much of it a bound may be above.
+    From below where there are choices, otherwise exact. Also the share of it by which a bound may be
+    larger.
     """
     squares, quiet, ranges = mp.mpf(0), mp.mpf(1), []
     for e in events:
@@ -75,7 +76,7 @@ def events_delta(epsilon, events, r=1):
     mu = r * mp.sqrt(squares)
     if not ranges:
         return gaussian_delta(epsilon, mu) + 1 - quiet, 1e-9
-    # A bound rounds ranges that are no multiples of one step up, and this rounds them down.
+    # A bound rounds ranges up to multiples of one step, and this rounds them down.
     above = 0.02 if len({eta for _, eta in ranges}) == 1 else 0.08
     return choices_delta(epsilon, float(mu), ranges) + float(1 - quiet), above
 

@@ -62,7 +62,7 @@ def test_importances_of_exact_sums_are_those_of_scikit_learn():
     np.testing.assert_allclose(importances(forest, "sums"), fitted.feature_importances_, rtol=1e-9)
 
 
-def test_noise_does_not_pass_for_importance(classified):
+def test_noise_is_not_counted_as_importance(classified):
     """Labels that are the same everywhere: no column explains anything, whatever the noise."""
     _, forest = classified
     rng = np.random.default_rng(0)
@@ -162,7 +162,7 @@ def test_sizes_of_weighted_leaves_are_those_of_columns(weighted):
     assert leaf_sizes(alone, "weights").tolist() == []
 
 
-def test_weights_of_nothing_but_the_base_have_learned_nothing(weighted):
+def test_a_base_alone_has_learned_nothing(weighted):
     assert not learned_nothing(weighted, "weights")
     for values in weighted.values[1:]:
         values[:, 1:] = 0
@@ -195,8 +195,8 @@ def test_depths_by_walking_down(classified):
     assert depths(tree).tolist() == [expected[node] for node in range(len(tree.feature))]
 
 
-def test_every_broken_small_tree_is_noticed():
-    """All trees of three nodes with small numbers: only those are let in from which walks end."""
+def test_every_invalid_small_tree_is_refused():
+    """All trees of three nodes with small numbers: only those whose walks all end at a leaf pass."""
     numbers = [-2, -1, 0, 1, 2, 3]
     passed = 0
     for case in np.stack(np.meshgrid(*[numbers] * 3, indexing="ij"), -1).reshape(-1, 3):

@@ -70,7 +70,7 @@ def test_a_table_that_lacks_columns_is_refused():
         DOMAIN.check(pd.DataFrame(ROWS).drop(columns="day"))
 
 
-def test_text_says_for_whom_it_is_and_no_count():
+def test_text_names_its_reader_and_no_count():
     rows = pd.DataFrame({"ward": ["A"] * 1999 + ["?"]})
     check = Domain({"ward": ["A", "B"]}).check(rows)
     assert str(check).startswith(EYES_ONLY)

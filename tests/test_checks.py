@@ -30,12 +30,12 @@ from lumberjack.accounting import checks
         (lambda: checks.check_share("x", 1), ValueError, "x must lie strictly between 0 and 1, got 1"),
     ],
 )
-def test_what_is_refused(check, error, said):
+def test_bad_numbers_are_refused(check, error, said):
     with pytest.raises(error, match=re.escape(said)):
         check()
 
 
-def test_what_is_not():
+def test_good_numbers_are_returned():
     """Numbers of any library come back as Python's own; edges only where asked."""
     assert type(checks.check_real("x", np.float32(0.5))) is float
     assert type(checks.check_count("x", np.int8(3))) is int

@@ -281,7 +281,7 @@ def test_training_gives_a_model_without_caveats(run, folder, tmp_path, data):
     assert model.domain_.names == ["age", "city"]
     frame = people(seed=2)
     assert model.score(frame[["age", "city"]], frame["back"]) > 0.8
-    assert err == ""  # no bars where nobody watches
+    assert err == ""  # no bars without a terminal
 
 
 def test_remarks_name_undeclared_columns_and_never_rows(run, folder, tmp_path):
@@ -292,7 +292,7 @@ def test_remarks_name_undeclared_columns_and_never_rows(run, folder, tmp_path):
     assert "3,000" not in out + err
 
 
-def test_a_weak_promise_is_said_once(run, folder, tmp_path):
+def test_a_weak_promise_is_warned_of_once(run, folder, tmp_path):
     line = train_options(folder)
     line[line.index("--epsilon") + 1] = "30"
     _, _, err = run(" ".join(line), "-o", tmp_path / "m")
@@ -443,8 +443,8 @@ def test_heavy_hitters_from_lines_tables_and_pipes(run, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("breaks", ["\x0c", "\x0b", "\x1c", "\x85", "\u2028", "\r"])
-def test_a_record_is_what_a_newline_ends(run, tmp_path, breaks):
-    """Otherwise whoever writes one line owns as many records as wanted."""
+def test_only_a_newline_ends_a_record(run, tmp_path, breaks):
+    """Otherwise one line could hold any number of records."""
     lines = ["a/b"] * 500 + [f"mine{breaks}" * 3000]
     options = ["--epsilon", "1", "--height", "2", "--json"]
     for ending in ("\n", "\r\n"):
@@ -454,7 +454,7 @@ def test_a_record_is_what_a_newline_ends(run, tmp_path, breaks):
         assert json.loads(out)["prefixes"] == ["a", "a/b"]
 
 
-def test_a_row_of_one_column_is_what_a_newline_ends(run, tmp_path):
+def test_only_a_newline_ends_a_row_of_one_column(run, tmp_path):
     """pandas writes a lone carriage return without quotes, and Arrow takes it for the end of a row."""
     mine = "\r".join(["mine"] * 3000)
     options = ["--column", "path", "--epsilon", "1", "--height", "1", "--json"]
@@ -523,7 +523,7 @@ def test_inspection_says_what_was_learned_of_each_column(run):
     )
 
 
-def test_names_from_strangers_do_not_steer_the_terminal(run, folder, tmp_path):
+def test_names_in_untrusted_files_cannot_control_the_terminal(run, folder, tmp_path):
     header, arrays = fuzz_models.take_apart((folder / "model.lumberjack").read_bytes())
     header["guarantee"]["caveats"] = ["\x1b[2Jgone\x9b31m"]
     (tmp_path / "refused").write_bytes(fuzz_models.put_together(header, arrays))
@@ -674,7 +674,7 @@ def test_a_long_field_does_not_hide_where_a_row_is_bad(run, folder, tmp_path, le
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
 @pytest.mark.parametrize("name", [b"\xff.csv", b"\xff.parquet"])
-def test_names_of_files_need_not_be_text(run, folder, tmp_path, name):
+def test_file_names_need_not_be_unicode(run, folder, tmp_path, name):
     data, out = tmp_path / os.fsdecode(name), tmp_path / os.fsdecode(b"out-" + name)
     data.write_bytes((folder / f"people{data.suffix}").read_bytes())
     assert run("predict model.lumberjack", data, "-o", out)[0] == 0
@@ -683,7 +683,7 @@ def test_names_of_files_need_not_be_text(run, folder, tmp_path, name):
     assert "exists already" in err
 
 
-def test_a_file_is_not_damaged_because_memory_ran_out(run, monkeypatch):
+def test_running_out_of_memory_is_not_called_a_damaged_file(run, monkeypatch):
     def full(*_, **__):
         raise pa.ArrowMemoryError("malloc of size 640 failed")
 
@@ -744,7 +744,7 @@ def test_a_full_disk_has_a_code_of_its_own(run, folder):
         (ValueError("two\nlines"), 2, "two lines"),
     ],
 )
-def test_how_commands_end(error, code, said, capsys):
+def test_exit_codes_and_messages_of_errors(error, code, said, capsys):
     def command():
         raise error
 

@@ -52,7 +52,7 @@ def test_answers_become_a_file(run):
     assert list(Domain.from_json("d.json")) == [n for n in NAMES if n not in ("id", "seen")]
 
 
-def test_nothing_takes_one_word_and_declares_nothing(run):
+def test_rest_leaves_all_columns_open(run):
     assert run("domain t.csv -o d.json --ask", ["rest"])[0] == 0
     assert columns() == dict.fromkeys(NAMES)
 
@@ -69,7 +69,7 @@ def test_an_interruption_loses_no_answer(run, tmp_path):
     assert not (tmp_path / "d.json.draft").exists()
 
 
-def test_a_draft_waits_for_who_answers(run, tmp_path):
+def test_a_draft_is_kept_by_a_run_without_questions(run, tmp_path):
     assert run("domain t.csv -o d.json --ask", ["skip"])[0] == 2
     assert run("domain t.csv -o d.json --no-ask")[0] == 0
     assert columns("d.json.draft") == {"id": SKIP}

@@ -119,7 +119,7 @@ def test_a_number_to_predict_gives_the_model_of_python(run):
 
 
 @SEEDED
-def test_a_part_may_be_declared(run):
+def test_some_columns_may_be_declared(run):
     declared = {"hours": (0, 40), "member": Domain.categorical()}
     Domain({**declared, "income": ["<=50K", ">50K"]}).to_json("d.json")
     line = "train t.csv --target income --domain d.json --epsilon 2 --skip wage --trees 4 -o model"
@@ -236,7 +236,7 @@ def test_a_domain_is_checked_against_a_file(run, monkeypatch, data):
 
 
 @pytest.mark.parametrize("data", ["t.csv", "t.parquet"])
-def test_training_says_what_was_outside_and_keeps_it_to_itself(run, data):
+def test_training_reports_values_outside_the_domain_but_does_not_store_them(run, data):
     Domain({"hours": (0, 10), "city": ["Bonn", "Kiel"], "wage": (0, 7)}).to_json("d.json")
     line = f"train {data} --target wage --domain d.json --epsilon 2 --trees 2 -o model --force"
     _, out, err = run(line)
@@ -335,7 +335,7 @@ def test_a_domain_file_skips_the_index_of_a_frame(run):
         b'{"index_columns": 7}', b'{"index_columns": "hours"}', b'{"index_columns": [{"kind": 1}, 7]}',
     ],
 )  # fmt: skip
-def test_strange_words_on_an_index_are_ignored(tmp_path, said):
+def test_malformed_index_metadata_is_ignored(tmp_path, said):
     table = pa.table({"hours": [1.0]}).replace_schema_metadata({b"pandas": said})
     pa.parquet.write_table(table, tmp_path / "t.parquet")
     assert tables.Table(tmp_path / "t.parquet").index() == []

@@ -52,7 +52,7 @@ def test_between_each_part_alone_and_basic_composition(names):
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_one_part_promises_what_it_did(name):
+def test_one_part_keeps_its_epsilon(name):
     part = PARTS[name]
     assert 0.9999 * part.epsilon <= compose([part]).epsilon <= part.epsilon
 
@@ -131,7 +131,7 @@ def transcripts(rng, steps, with_record):
     return (P, Q) if with_record else (Q, P)
 
 
-def test_random_adaptive_algorithms_stay_below():
+def test_random_adaptive_algorithms_stay_below_the_bound():
     """Two kinds of threshold queries and choices of two ranges, every transcript enumerated."""
     rng = np.random.default_rng(12)
     closest = 0.0
@@ -202,7 +202,7 @@ def test_persons_have_larger_noise_for_the_same_promise():
     assert limited.verify() == pytest.approx(expected, rel=1e-12)
 
 
-def test_order_and_nesting():
+def test_order_and_nesting_of_parts():
     guided, mean, random = PARTS["guided"], PARTS["mean"], PARTS["random"]
     flat = compose([guided, mean, random])
     nested = compose([compose([guided, mean]), random], delta=flat.delta)
@@ -215,7 +215,7 @@ def test_order_and_nesting():
     ]
 
 
-def test_what_it_rests_on_is_said():
+def test_assumptions_of_a_composition_are_listed():
     """The contract of the docstring: budgets or limits were fixed, and the parts' own texts."""
     seeded = dataclasses.replace(PARTS["two-sided"], caveats=(SEEDED,))
     both = compose([PARTS["guided"], seeded, PARTS["guided"]])
@@ -268,7 +268,7 @@ def test_what_cannot_be_composed_is_refused(parts, delta, message):
         compose(parts, delta)
 
 
-def test_other_things_are_refused():
+def test_only_guarantees_can_be_composed():
     with pytest.raises(TypeError, match="must hold Guarantee objects, got str"):
         compose(["guarantee"])
 

@@ -1,4 +1,4 @@
-"""How commands talk and end."""
+"""Output, remarks and exit codes of commands."""
 
 import errno
 import json
@@ -8,7 +8,7 @@ import pytest
 from lumberjack import console
 
 
-def test_results_and_remarks_go_apart(capsys):
+def test_results_go_to_stdout_and_remarks_to_stderr(capsys):
     console.show("result")
     console.say("remark")
     assert capsys.readouterr() == ("result\n", "remark\n")

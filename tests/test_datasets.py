@@ -138,7 +138,7 @@ def test_toy_data_are_the_papers():
         np.testing.assert_allclose(centre, [5 * scale - 1, 4 * scale - 1], atol=0.05)
 
 
-def test_adult_comes_from_openml_and_stays(server, tmp_path):
+def test_adult_comes_from_openml_and_is_cached(server, tmp_path):
     serve_openml(server, 1590, adult_arff())
     X, y, domain = fetch_adult()
     assert X.shape == (48_842, 14)
@@ -195,7 +195,7 @@ def test_a_broken_connection_is_tried_again_and_leaves_nothing(server, tmp_path,
     assert server.visits.count("/file.arff") == store.ATTEMPTS + 2
 
 
-def test_a_trickle_meets_the_deadline(server, tmp_path, monkeypatch):
+def test_a_slow_download_meets_the_deadline(server, tmp_path, monkeypatch):
     serve_openml(server, 1590, adult_arff())
     server.manners["/file.arff"] = "trickle"
     monkeypatch.setattr(store, "DEADLINE", 0.2)
@@ -206,7 +206,7 @@ def test_a_trickle_meets_the_deadline(server, tmp_path, monkeypatch):
 
 def test_a_wrong_checksum_is_refused(server, tmp_path):
     serve_openml(server, 1590, adult_arff(), md5="0" * 32)
-    with pytest.raises(FileNotFoundError, match="another checksum"):
+    with pytest.raises(FileNotFoundError, match="does not have the checksum"):
         fetch_adult()
     assert cached(tmp_path) == []
 
@@ -215,7 +215,7 @@ def test_truncation_without_a_length_is_caught_by_the_checksum(server, tmp_path)
     serve_openml(server, 1590, adult_arff())
     server.pages["/file.arff"] = server.pages["/file.arff"][:-100]
     server.manners["/file.arff"] = "no length"
-    with pytest.raises(FileNotFoundError, match="another checksum"):
+    with pytest.raises(FileNotFoundError, match="does not have the checksum"):
         fetch_adult()
     assert cached(tmp_path) == []
 
@@ -228,20 +228,20 @@ def test_truncation_without_a_length_is_caught_by_the_checksum(server, tmp_path)
         (adult_arff(10).replace("'age'", "'years'"), "lacks the columns age"),
     ],
 )
-def test_another_table_is_refused(server, tmp_path, arff, message):
+def test_a_table_of_the_wrong_shape_is_refused(server, tmp_path, arff, message):
     serve_openml(server, 1590, arff)
     with pytest.raises(FileNotFoundError, match=message):
         fetch_adult()
     assert cached(tmp_path) == []
 
 
-def test_what_is_not_there_is_asked_for_once(server):
+def test_a_404_is_not_retried(server):
     with pytest.raises(FileNotFoundError, match="404"):
         fetch_adult()
     assert server.visits == ["/1590"]
 
 
-def test_a_description_that_is_none_is_refused(server):
+def test_a_malformed_description_is_refused(server):
     server.pages["/1590"] = b"{}"
     with pytest.raises(FileNotFoundError, match="in an unknown way"):
         fetch_adult()
@@ -251,7 +251,7 @@ def test_a_description_that_is_none_is_refused(server):
         fetch_adult()
 
 
-def test_a_damaged_cache_file_is_fetched_anew(server, tmp_path):
+def test_a_damaged_cache_file_is_downloaded_again(server, tmp_path):
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "adult.parquet").write_bytes(b"PAR1 half a file")
     serve_openml(server, 1590, adult_arff())
@@ -269,7 +269,7 @@ def test_a_write_that_fails_leaves_nothing(server, tmp_path, monkeypatch):
     monkeypatch.setattr(pd.DataFrame, "to_parquet", full_disk)
     with pytest.warns(UserWarning, match=r"adult\.parquet is not kept in the cache: No space left"):
         X, _, _ = fetch_adult()
-    assert len(X) == 48_842  # what was downloaded is of use all the same
+    assert len(X) == 48_842  # what was downloaded is used nevertheless
     assert cached(tmp_path) == []
 
 

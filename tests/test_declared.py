@@ -96,7 +96,7 @@ def test_what_is_filled_in_tells_the_type():
         ({"name": "a", "type": "categorical", "categories": "x"}, "a list of categories"),
         ({"name": "a", "low": 1, "high": 2, "categories": ["x"]}, "both a range and categories"),
         ({"name": "a", "like": "b"}, "'b', which is not under 'shared'"),
-        ({"name": "a", "like": "odd"}, "'odd' under 'shared' is no column"),
+        ({"name": "a", "like": "odd"}, "'odd' under 'shared' is not a column"),
         ({"name": "a", "like": []}, "not a domain"),
         ({"name": "age"}, "'age' occurs twice"),
         ({"pattern": "*", "type": "skip"}, "give names"),
@@ -205,7 +205,7 @@ def test_headings_may_be_few_and_in_any_order(tmp_path):
     [
         ("", "needs a header"),
         ("name,kind\nage,number\n", "needs a header"),
-        ("column,type\nage,number\n", "headings that mean nothing here: 'type'"),
+        ("column,type\nage,number\n", "unknown headings: 'type'"),
         ("column,kind\nage,magic\n", "a kind 'magic' for 'age'; say number"),
         ("column,values\nward,A;B\n", "separate the values of 'ward' by |"),
         ("column,low,high\nage,zero,9\n", "needs"),

@@ -165,7 +165,7 @@ def test_infer_reads_the_data_and_says_so():
     assert numbered["c"] == Categorical((1, 2))
 
 
-def test_only_types_that_tell_everything_are_public():
+def test_only_types_that_name_all_values_are_public():
     public = pl.DataFrame({"flag": [True], "level": pl.Series(["low"], dtype=pl.Enum(["low", "high"]))})
     assert not read_off(public).inferred
     for private in (

@@ -314,7 +314,7 @@ def test_names_neither_break_lines_nor_quotes():
     assert len(graph.get_edges()) == len(tree.feature) - 1
 
 
-def test_only_trees_that_exist(fitted):
+def test_numbers_of_missing_trees_are_refused(fitted):
     model, _ = fitted
     last = len(model.forest_.trees) - 1
     with pytest.raises(ValueError, match=f"tree must be between 0 and {last}, got {last + 1}"):

@@ -56,7 +56,7 @@ def test_a_replaced_file_keeps_its_owner(old):
     assert (old.stat().st_uid, old.stat().st_gid) == (1234, 2345)
 
 
-def test_what_was_for_a_group_is_not_for_another(old, monkeypatch):
+def test_group_rights_are_dropped_if_the_group_changes(old, monkeypatch):
     def refused(*_):
         raise PermissionError
 
@@ -106,7 +106,7 @@ def test_errors_name_the_file(tmp_path):
         write(tmp_path)
 
 
-def test_nothing_is_left_behind_only_if_that_is_true(tmp_path, monkeypatch):
+def test_errors_say_nothing_was_left_behind_only_if_true(tmp_path, monkeypatch):
     def refused(*_, **__):
         raise PermissionError
 

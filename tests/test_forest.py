@@ -151,7 +151,7 @@ class Untouchable:
             ValueError,
             'fitted leaves need accounting="joint": .*leaf="counts" or paper',
         ),
-        ({"feature_weights": [1, 2, 3]}, ValueError, "fitted leaves have none: leave them out"),
+        ({"feature_weights": [1, 2, 3]}, ValueError, "fitted leaves do not have: leave them out"),
         ({"accounting": "paper"}, ValueError, 'splits="guided" needs accounting="joint"'),
         ({"splits": "magic"}, ValueError, "splits must be 'guided' or 'random', got 'magic'"),
         (
@@ -305,7 +305,7 @@ def test_nothing_declared_is_no_caveat(table, recwarn):
     assert pruned(splits="random", accounting="paper").fit(frame, y).guarantee_.caveats == (NOT_PROVED,)
 
 
-def test_types_that_tell_everything_need_no_caveat():
+def test_types_that_name_all_values_need_no_caveat():
     X = pl.DataFrame(
         {"flag": [True, False] * 300, "level": pl.Series(["lo"] * 600, dtype=pl.Enum(["lo", "hi"]))}
     )
@@ -329,7 +329,7 @@ def test_a_target_of_the_largest_floats_is_learned():
     assert LumberjackRegressor(4.0, n_estimators=2, y_bounds=(0, 1)).fit(y[:, None], y * 1e9)
 
 
-def test_too_few_rows_for_a_scale_are_said():
+def test_too_few_rows_for_a_scale_are_warned_of():
     """At epsilon = 1 the quantile's exponent is about .05: e^4 need some 800 rows."""
     rng = np.random.default_rng(0)
     X = rng.random((8000, 2))
@@ -493,7 +493,7 @@ def test_rows_per_person_are_enforced_at_random(table):
 
 @pytest.mark.parametrize("kind", ["joint", "paper", "regressor"])
 def test_with_ids_the_unit_is_the_person(table, kind):
-    """Also with one row each: which row of a person is kept is random, so one more row replaces one."""
+    """Even with one row each: which row of a person is kept is random, so one more row replaces one."""
     frame, y = table(300)
     model = {
         "joint": classifier(),

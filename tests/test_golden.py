@@ -4,7 +4,7 @@ Pruned trees are bit for bit the same. Weights of fitted leaves come from linear
 differ from machine to machine: their trees are the same, and their weights are close.
 
 
-``python tests/test_golden.py`` writes the golden file anew, where a change is meant.
+``python tests/test_golden.py`` rewrites the golden file after an intended change.
 """
 
 import hashlib

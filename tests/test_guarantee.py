@@ -352,11 +352,11 @@ def test_a_record_that_contradicts_itself_promises_nothing(change):
         ("person", {"method": "gaussian", "cutoff": None, "cut": -1}),
     ],
 )
-def test_so_does_one_that_mixes_what_is_not_proved_together(name, change):
+def test_a_record_that_mixes_unproved_combinations_promises_nothing(name, change):
     assert changed(PLANS[name], **change).verify() == 1.0
 
 
-def test_frozen_and_readable():
+def test_a_guarantee_is_frozen_and_printable():
     promise = PLANS["random"]
     with pytest.raises(dataclasses.FrozenInstanceError):
         promise.epsilon = 2.0
@@ -410,7 +410,7 @@ def test_edges_of_the_promise():
         (20.0, 0.0099, []),
     ],
 )
-def test_numbers_that_promise_next_to_nothing_are_said(epsilon, delta, said):
+def test_weak_epsilons_and_deltas_are_named(epsilon, delta, said):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         promise = plan(epsilon, delta)
@@ -423,7 +423,7 @@ def test_numbers_that_promise_next_to_nothing_are_said(epsilon, delta, said):
     assert promise.caveats == ()
 
 
-def test_the_unit_follows_from_the_rows_or_is_said():
+def test_the_unit_follows_from_the_rows_or_is_given():
     assert plan(1.0).unit == "row"
     assert plan(1.0, rows_per_person=2).unit == "person"
     assert plan(1.0, unit="person") == changed(plan(1.0), unit="person")
@@ -433,7 +433,7 @@ def test_the_unit_follows_from_the_rows_or_is_said():
         plan(1.0, unit="household")
 
 
-def test_what_a_promise_rests_on_is_said():
+def test_assumptions_are_listed():
     assert plan(1.0).assumptions == FOREST_ASSUMPTIONS
     assert any("fit succeeded" in text for text in FOREST_ASSUMPTIONS)
     assert any("names and kinds of the columns" in text for text in FOREST_ASSUMPTIONS)

@@ -53,7 +53,7 @@ def test_one_record_moves_the_score_of_every_split_by_at_most_one(n_classes, mos
     assert max(seen) == 256  # the bound is reached: a first row in an empty side
 
 
-def test_large_sides_stay_within_one_too():
+def test_one_record_moves_scores_of_large_sides_by_at_most_one():
     rng = np.random.default_rng(0)
     for _ in range(20_000):
         n = int(2 ** rng.uniform(1, 30))
@@ -270,7 +270,7 @@ def test_choices_have_the_probabilities_of_the_exponential_mechanism(n_classes):
     )
 
 
-def test_a_node_without_candidates_says_so():
+def test_a_node_without_candidates_chooses_nothing():
     domain = Domain({"constant": (3, 3), "one": ["a"]})
     guide, codes = Guide(Gini(2), 1.0, 6), np.zeros((3, 2), dtype=np.uint32)
     for key in range(20):

@@ -1,4 +1,4 @@
-"""What an estimator is given, read row by row and refused without a word about the data."""
+"""What an estimator is given, read row by row and refused without naming a value, row or count."""
 
 from collections import Counter
 
@@ -41,19 +41,19 @@ def test_a_list_is_read_cell_by_cell():
     ],
     ids=str,
 )
-def test_what_is_no_table(X, error, said):
+def test_what_is_not_a_table_is_refused(X, error, said):
     with pytest.raises(error, match=said):
         inputs.read_table(X)
 
 
 @pytest.mark.parametrize("weights", [[0, 0], [-1, 1], [np.nan, 1], ["x", 1], [1e-13, 1], [1e101]])
-def test_weights_are_refused(weights):
+def test_bad_weights_are_refused(weights):
     with pytest.raises(ValueError, match=r"^w must"):
         inputs.check_weights("w", weights)
     assert inputs.check_weights("w", (0, 2)).tolist() == [0, 2]
 
 
-def test_people_are_plain_values_one_by_one():
+def test_person_ids_are_read_one_by_one():
     assert inputs.read_people([2**53, 2**53 + 1, 2.0, True]) == [2**53, 2**53 + 1, 2, 1]
     assert inputs.read_people(pl.Series([1, 2])) == inputs.read_people(np.array([1.0, 2.0])) == [1, 2]
     for bad in ([1, None], [1, ""], [2, "2"], [[1], [2]], [1, float("nan")]):
@@ -96,7 +96,7 @@ def test_content_of_labels_is_that_of_their_values(values):
     assert one[0] != one[1]
 
 
-def test_rows_of_a_person_are_chosen_alike_often():
+def test_rows_of_a_person_are_chosen_uniformly():
     """Binomial with 1/3 each; alarm rate below 1e-6."""
     times = Counter(int(limit([*"ppp"], 1, seed)[0]) for seed in range(3000))
     assert all(abs(times[row] - 1000) < 5.2 * (3000 * 2 / 9) ** 0.5 for row in range(3))
@@ -144,7 +144,7 @@ def test_one_label_does_not_change_the_spelling_of_others(form, y, stray):
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint64", "float32", "Int64", "category", "object"])
-def test_the_type_of_labels_says_nothing(dtype):
+def test_labels_do_not_depend_on_their_dtype(dtype):
     labels, codes = inputs.list_labels(pd.Series([7, 3, 7], dtype=dtype))
     assert (labels, codes.tolist()) == ((3, 7), [1, 0, 1])
     assert {type(label) for label in labels} == {int}
@@ -167,7 +167,7 @@ def test_the_type_of_labels_says_nothing(dtype):
         (np.array(["2026-01-01"], dtype="M8[D]"), TypeError, "dates or durations; make them classes"),
     ],
 )
-def test_labels_that_cannot_be_learned(y, error, said):
+def test_labels_that_cannot_be_learned_are_refused(y, error, said):
     if isinstance(y, list) and [8417] in y:
         y = pd.Series(y, dtype=object)
     with pytest.raises(error, match=said) as caught:

@@ -125,7 +125,7 @@ def test_parameters_come_back_and_the_model_can_be_cloned_and_fitted_again(table
         expected.pop("domain")
     stored = {k: v for k, v in found.items() if k not in ("n_jobs", "verbose")}
     assert {k: v for k, v in stored.items() if v != expected[k]} == {}
-    assert (found["n_jobs"], found["verbose"]) == (None, 0)  # what this machine may do is not in a file
+    assert (found["n_jobs"], found["verbose"]) == (None, 0)  # settings of a machine are not stored
     assert clone(again).fit(X, y).score(X, y) > 0.5
     again.save(tmp_path / "n")
     assert (tmp_path / "n").read_bytes() == (tmp_path / "m").read_bytes()
@@ -198,7 +198,7 @@ def test_a_model_with_seeded_noise_is_not_saved_by_accident(table, tmp_path):
     model.save(tmp_path / "m", allow_seeded=True)
     again = load(tmp_path / "m")
     assert SEEDED in again.guarantee_.caveats
-    assert again.random_state is None  # the seed stays at home
+    assert again.random_state is None  # the seed is not stored
     header, _ = take_apart((tmp_path / "m").read_bytes())
     assert "random_state" not in header["parameters"]
 
@@ -229,7 +229,7 @@ def golden(version):
 
 @pytest.mark.parametrize("kind", ["classifier", "binary", "regressor"])
 def test_files_of_fitted_leaves_load_for_ever(kind):
-    """See below."""
+    """Files of version 5: see ``test_files_of_all_versions_load_for_ever``."""
     expected, rows = golden(5)
     model = load(GOLDEN / f"{kind}-v5.lumberjack")
     assert model.apply(rows).tolist() == expected[kind]["apply"]
@@ -333,7 +333,7 @@ def test_pickles_archives_and_other_files_are_refused(tmp_path, monkeypatch):
         load("nothing")
 
 
-def test_every_single_flipped_bit_is_noticed(saved, tmp_path):
+def test_every_flipped_bit_is_refused(saved, tmp_path):
     data = saved[0].read_bytes()
     for at in {*range(60), *range(60, len(data), 97), *range(len(data) - 40, len(data))}:
         flipped = bytearray(data)
@@ -363,7 +363,7 @@ def test_fitted_leaves_need_the_format_that_knows_them(fitted, tmp_path, kind):
     assert struct.unpack_from("<I", fitted[kind], 16) == (6,)
     assert put_together(header, arrays) == fitted[kind]
     load_bytes(fitted[kind], tmp_path)
-    with pytest.raises(ValueError, match="format knows no fitted leaves"):
+    with pytest.raises(ValueError, match="format has no fitted leaves"):
         load_bytes(put_together(header, arrays, version=4), tmp_path)
 
 
@@ -394,22 +394,22 @@ def with_arrays(data, **changes):
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"left": (0, 0)}, "does not lead down"),  # a cycle of one
-        ({"left": (1, -1)}, "does not lead down"),  # back to the root
-        ({"left": (0, 30_000)}, "does not lead down"),  # out of the tree
-        ({"left": (0, -7)}, "does not lead down"),
+        ({"left": (0, 0)}, "does not come after its parent"),  # a cycle of one
+        ({"left": (1, -1)}, "does not come after its parent"),  # back to the root
+        ({"left": (0, 30_000)}, "does not come after its parent"),  # out of the tree
+        ({"left": (0, -7)}, "does not come after its parent"),
         ({"left": (0, 3)}, "no parent or several"),
         ({"feature": (0, 3)}, "column that does not exist"),
         ({"feature": (0, -2)}, "column that does not exist"),
-        ({"feature": (0, -1)}, "one proper value each"),
-        ({"left": (-1, 99)}, "numbered one by one"),
+        ({"feature": (0, -1)}, "one valid value each"),
+        ({"left": (-1, 99)}, "numbered consecutively"),
         ({"missing_left": (0, 2)}, "do not fit"),
         ({"cut": (0, -1)}, "do not fit"),
         ({"nodes": (0, -5)}, "number of trees"),
-        ({"nodes": (0, 5)}, "as long as it says"),
+        ({"nodes": (0, 5)}, "the lengths of its trees"),
     ],
 )
-def test_trees_that_are_none_are_refused(saved, tmp_path, changes, why):
+def test_arrays_that_are_not_trees_are_refused(saved, tmp_path, changes, why):
     with pytest.raises(ValueError, match=why):
         load_bytes(with_arrays(saved[0].read_bytes(), **changes), tmp_path)
 
@@ -507,11 +507,11 @@ FITTED_LIES = {
     "a weight of half a step": (put_value(1, 3, 1, 2.0**-17), WEIGHTS),
     "a weight beyond the largest": (put_value(1, 3, 1, 30 + 2.0**-16), WEIGHTS),
     "a weight far below": (put_value(4, 0, 1, -31.0), WEIGHTS),
-    "a weight that is no number": (put_value(4, 0, 1, np.nan), "one proper value each"),
-    "an endless weight": (put_value(0, 0, 1, np.inf), "one proper value each"),
+    "a weight that is not a number": (put_value(4, 0, 1, np.nan), "one valid value each"),
+    "an infinite weight": (put_value(0, 0, 1, np.inf), "one valid value each"),
     "a negative size": (put_value(1, 3, 0, -0.5), WEIGHTS),
-    "a size that is no number": (put_value(1, 3, 0, np.nan), "one proper value each"),
-    "an endless size": (put_value(0, 0, 0, np.inf), "one proper value each"),
+    "a size that is not a number": (put_value(1, 3, 0, np.nan), "one valid value each"),
+    "an infinite size": (put_value(0, 0, 0, np.inf), "one valid value each"),
     "more rows in a column": (add_to_size(1, 1.0), SUM),
     "more rows in all": (add_to_size(0, 1.0), SUM),
     "more rows in a pair": (add_to_size(4, 1.0), SIZES),
@@ -610,7 +610,7 @@ def test_columns_of_every_shape_come_back(tmp_path):
 
 
 def test_a_tree_for_a_range_of_endless_cells_is_refused_soon(fitted, tmp_path):
-    """Cells of an uncut range are no leaves; nothing is made for each of them."""
+    """Cells of an uncut range are not leaves; nothing is allocated for each of them."""
     header, arrays = take_apart(fitted["two"])
     header["domain"] = DOMAIN.to_dict()
     header["guarantee"].update(numbers_learned=0, cut_levels=0)
@@ -624,10 +624,10 @@ def test_a_tree_for_a_range_of_endless_cells_is_refused_soon(fitted, tmp_path):
     [
         ("two", ["estimator"], "regressor", "does not fit the guarantee"),
         ("number", ["estimator"], "classifier", "does not fit the guarantee"),
-        ("two", ["guarantee", "leaf"], "counts", "make no sense|does not fit"),
-        ("two", ["guarantee", "leaf"], "fitted-mean", "make no sense|does not fit"),
-        ("number", ["guarantee", "leaf"], "fitted", "make no sense|does not fit"),
-        ("number", ["guarantee", "leaf"], "mean", "make no sense|does not fit"),
+        ("two", ["guarantee", "leaf"], "counts", "no fit could have|does not fit"),
+        ("two", ["guarantee", "leaf"], "fitted-mean", "no fit could have|does not fit"),
+        ("number", ["guarantee", "leaf"], "fitted", "no fit could have|does not fit"),
+        ("number", ["guarantee", "leaf"], "mean", "no fit could have|does not fit"),
         ("two", ["guarantee", "method"], "sparse", "does not fit the guarantee"),
         ("two", ["guarantee", "accounting"], "paper", "accounting is not that of the guarantee"),
         ("two", ["guarantee", "structure_share"], 0.5, "no pruned trees"),
@@ -638,11 +638,11 @@ def test_a_tree_for_a_range_of_endless_cells_is_refused_soon(fitted, tmp_path):
         ("two", ["parameters", "feature_weights"], {"age": 2.0}, "no pruned trees"),
         ("number", ["parameters", "feature_weights"], [1, 1, 1], "no pruned trees"),
         ("two", ["classes", "labels"], [False], "classes are not those of its parameters"),
-        ("three", ["classes", "labels"], ["Bonn", "Kiel"], "one proper value each"),
+        ("three", ["classes", "labels"], ["Bonn", "Kiel"], "one valid value each"),
         ("number", ["parameters", "y_bounds"], [90, 0], "low < high"),
         ("number", ["parameters", "y_bounds"], "wide", "y_bounds must be"),
-        ("number", ["bounds"], None, "not a sound"),
-        ("number", ["guarantee", "events", 1, "count"], 0, "make no sense"),
+        ("number", ["bounds"], None, "not a valid"),
+        ("number", ["guarantee", "events", 1, "count"], 0, "no fit could have"),
     ],
 )
 def test_headers_that_contradict_fitted_leaves_are_refused(fitted, tmp_path, kind, keys, value, why):
@@ -732,19 +732,19 @@ def change(data, keys, value):
         (["arrays", 0, 2], [2**62], "longer than the file"),
         (["arrays", 5, 2], [2**40, 2**40], "longer than the file"),
         (["arrays", 1, 2], [3], "holds more than its header says"),
-        (["arrays", 1, 1], "|O", "no proper type"),
+        (["arrays", 1, 1], "|O", "an invalid type"),
         (["arrays", 1, 1], "<f8", "longer than the file"),
-        (["arrays", 1, 2], [-1], "no proper type or shape"),
-        (["arrays", 1, 2], [True], "no proper type or shape"),
+        (["arrays", 1, 2], [-1], "an invalid type or shape"),
+        (["arrays", 1, 2], [True], "an invalid type or shape"),
         (["arrays", 1, 0], "../../etc/passwd", "arrays of a forest"),
-        (["extra"], 1, "other fields"),
+        (["extra"], 1, "missing or unknown fields"),
         (["estimator"], "os.system", "does not fit the guarantee"),
         (["estimator"], "regressor", "does not fit the guarantee"),
         (["guarantee", "epsilon"], 0.1, "epsilon is not that of the guarantee"),
         (["guarantee", "n_estimators"], 10**9, "number of trees"),
-        (["parameters", "random_state"], 0, "not plain"),
-        (["parameters", "n_jobs"], 10**6, "not plain"),
-        (["parameters", "leaf"], [1], "not plain"),
+        (["parameters", "random_state"], 0, "not a plain value"),
+        (["parameters", "n_jobs"], 10**6, "not a plain value"),
+        (["parameters", "leaf"], [1], "not a plain value"),
         (["parameters", "hook"], "os.system", "unknown parameters: hook"),
         (["parameters", "class_weight"], [[True, "x"]], "pairs of a label and a number"),
         (["parameters", "class_weight"], "heavy", "class_weight must be"),
@@ -753,11 +753,11 @@ def change(data, keys, value):
         (["columns"], ["age", "city"], "columns are not those"),
         (["columns"], ["age", "city", "age"], "columns are not those"),
         (["classes", "labels"], [True, False], "not sorted"),
-        (["classes", "labels"], [False], "one proper value each"),
+        (["classes", "labels"], [False], "one valid value each"),
         (["classes", "type"], "object_", "list of labels"),
         (["domain", "columns", 0, "low"], 1e308, "finite bounds"),
-        (["domain", "columns", 0, "name"], "\ud800", "no Unicode"),
-        (["domain", "extra"], 1, "not spelled"),
+        (["domain", "columns", 0, "name"], "\ud800", "not Unicode"),
+        (["domain", "extra"], 1, "not in canonical form"),
     ],
 )
 def test_headers_that_contradict_the_file_are_refused(saved, tmp_path, keys, value, why):
@@ -812,7 +812,7 @@ def test_headers_that_ask_for_too_much_are_refused_in_little_memory(text, tmp_pa
     data = with_header(text)
     tracemalloc.start()
     try:
-        with pytest.raises(ValueError, match="not a sound model file"):
+        with pytest.raises(ValueError, match="not a valid model file"):
             load_bytes(data, tmp_path)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -849,7 +849,7 @@ def test_labels_and_trees_that_multiply_memory_are_refused(saved, tmp_path):
         assert peak <= 10 * len(hostile) + 33 * 2**20
 
 
-def test_a_large_sound_file_needs_less_than_ten_times_its_size(saved, tmp_path):
+def test_a_large_valid_file_needs_less_than_ten_times_its_size(saved, tmp_path):
     """One long tree: the shape in which the checks need most memory for a node."""
     header, _ = take_apart(saved[0].read_bytes())
     splits = 300_000
@@ -961,8 +961,8 @@ def loaded_with(data, tmp_path, **guarantee):
         {"delta": 5e-324},
     ],
 )
-def test_claims_that_contradict_the_model_or_all_sense_are_refused(saved, tmp_path, claim):
-    with pytest.raises(ValueError, match="not a sound model file"):
+def test_absurd_or_contradictory_claims_are_refused(saved, tmp_path, claim):
+    with pytest.raises(ValueError, match="not a valid model file"):
         loaded_with(saved[0].read_bytes(), tmp_path, **claim)
 
 
@@ -983,7 +983,7 @@ def test_parameters_that_the_guarantee_is_about_must_be_there(saved, tmp_path):
     ],
 )
 def test_headers_of_the_wrong_kind_are_refused(saved, tmp_path, keys, value):
-    with pytest.raises(ValueError, match="not a sound model file"):
+    with pytest.raises(ValueError, match="not a valid model file"):
         load_bytes(change(saved[0].read_bytes(), keys, value), tmp_path)
 
 

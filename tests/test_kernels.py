@@ -1,4 +1,4 @@
-"""Compiled code on disk: kept, outdated, damaged, or with no place to be."""
+"""Compiled code on disk: kept, outdated, damaged, or without a writable folder."""
 
 import shutil
 import textwrap
@@ -35,7 +35,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("trouble", BROKEN)
-def test_a_broken_cache_does_not_stop_anybody(trouble, tmp_path):
+def test_kernels_run_without_a_working_cache(trouble, tmp_path):
     """One small kernel is run: compiling them all is slow, and each is made by the same function."""
     if trouble == "disk full":
         pytest.importorskip("resource")
@@ -45,7 +45,7 @@ def test_a_broken_cache_does_not_stop_anybody(trouble, tmp_path):
     assert not list(tmp_path.rglob("*.nbc"))
 
 
-def test_damaged_machine_code_is_made_anew(tmp_path):
+def test_damaged_machine_code_is_recompiled(tmp_path):
     done = run(ENCODE.format(before=""), NUMBA_CACHE_DIR=str(tmp_path))
     kept = [*tmp_path.rglob("*.nbi"), *tmp_path.rglob("*.nbc")]
     assert len(kept) == 2, done.stderr

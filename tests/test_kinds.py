@@ -163,7 +163,7 @@ def test_cuts_at_the_ends_of_the_grid_and_around_zero():
 @pytest.mark.parametrize(
     "kind", [Cuts(Numeric(), (2**31,)), Categorical(("a",)), Categorical((1, 2))], ids=repr
 )
-def test_what_encoding_keeps_is_not_pickled(kind):
+def test_caches_of_kinds_are_not_pickled(kind):
     before = pickle.dumps(kind)
     kind.encode("a", Column(np.array([1.0])), np.empty(1, dtype=np.uint32))
     kind.encode(

@@ -1,6 +1,6 @@
 """Layout: modules import one way, use no private parts of others, and are in CONTRIBUTING's table.
 
-``python tests/test_layout.py`` writes that table anew.
+``python tests/test_layout.py`` rewrites that table.
 """
 
 import ast
@@ -159,7 +159,7 @@ def is_kernel(node):
     ]
 
 
-def test_kernels_say_what_python_gives_them():
+def test_kernels_called_from_python_are_annotated():
     """mypy checks the calls of compiled functions from others; among themselves, Numba does."""
     trees = [parsed(file) for name in MODULES for file in files_of(name)]
     called = set()

@@ -194,7 +194,7 @@ def test_the_scale_of_targets_that_share_values(values, shares, low, high):
     assert (found.low, found.high) == (low, high)
 
 
-def test_a_target_without_a_scale_is_said():
+def test_a_target_without_a_scale_is_warned_of():
     with pytest.warns(UserWarning, match="nearly all targets"):
         assert OpenNumbers().close(7.0, 0.0) == Numbers(7.0, 7.0, learned=True)
 

@@ -113,7 +113,7 @@ def test_cuts_are_where_codes_change(models):
         assert codes.tolist() == expected.tolist()
 
 
-# Bounds are so many scales around the place.
+# Bounds are this many scales around the place.
 @pytest.mark.parametrize(("kind", "scales"), [("regressor", 8), ("bounded", 8), ("means", 2)])
 def test_the_target_has_place_and_scale(models, kind, scales):
     entry, target = target_of(models[kind].released_), models[kind].targets_
@@ -156,7 +156,7 @@ def test_trees_of_columns_and_pairs_are_counted(models):
     assert "2 limits" in fit_in_words(models["regressor"].released_)[1]
 
 
-def test_words():
+def test_entries_in_words():
     year = dt.datetime(2001, 3, 4, tzinfo=dt.UTC).timestamp()
     said = Entry("a", "date", "learned", 0.0125, (year, year + 86_400)).in_words()
     assert said == "date, 2 cuts, learned (1.2% of the budget): 2001-03-04, 2001-03-05"
@@ -216,7 +216,7 @@ def test_lines_of_many_columns():
 # Where cuts are drawn
 
 
-def test_places_by_hand():
+def test_drawn_places_of_cuts_by_hand():
     """Quartiles 2 and 4: in units of 1, the distances from the median are -2 to 2."""
     expected = (np.arcsinh([-2, -1, 0, 1, 2]) / np.arcsinh(2) + 1) / 2
     np.testing.assert_allclose(spread([1.0, 2.0, 3.0, 4.0, 5.0]), expected)
@@ -224,7 +224,7 @@ def test_places_by_hand():
     assert spread([7.0, 9.0]).tolist() == [0, 1]
 
 
-def test_wild_cuts_leave_room_for_the_others():
+def test_extreme_cuts_leave_room_for_the_others():
     usual = np.linspace(10, 20, 17)
     wild = [-math.inf, -1e38, -1e9, *usual, 1e30, 3e38, math.inf]
     places = spread(wild)
@@ -233,7 +233,7 @@ def test_wild_cuts_leave_room_for_the_others():
     assert 0.2 < places[3] < 0.45 < 0.55 < places[-4] < 0.8
 
 
-def test_places_keep_the_order_and_the_frame():
+def test_drawn_places_keep_their_order_and_lie_between_0_and_1():
     rng = np.random.default_rng(0)
     for _ in range(200):
         bits = np.unique(rng.integers(0, 2**32, rng.integers(1, 40), dtype=np.uint32))

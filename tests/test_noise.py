@@ -224,7 +224,7 @@ def test_bad_input_is_refused():
         coin.draw(np.array([1.5]), Bits())
     with pytest.raises(ValueError, match="negative"):
         coin.draw(np.array([-1]), Bits())
-    with pytest.raises(ValueError, match="announced"):
+    with pytest.raises(ValueError, match="must not exceed largest"):
         coin.draw(np.array([6]), Bits())
     with pytest.raises(ValueError, match=r"at most 2\^52"):
         ThresholdCoin(10.0, 2.0**53 + 100, cut=0, largest=5)
@@ -251,7 +251,7 @@ CHOICES = {  # exponent, scores, weights
 
 @pytest.mark.parametrize("seed", [None, 5], ids=["system", "seeded"])
 @pytest.mark.parametrize("case", CHOICES)
-def test_one_choice_has_its_probabilities(case, seed):
+def test_draw_one_has_the_exact_probabilities(case, seed):
     """Chi-square of cells expected at least 10 times; false alarms below 1e-6 a case."""
     exponent, scores, weights = CHOICES[case]
     choice, bits = ExponentialChoice(exponent), Bits(seed)

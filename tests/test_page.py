@@ -165,7 +165,7 @@ def test_many_columns_stay_readable(learned, n, shown):
     assert len(html) < 40_000 + 2500 * n
 
 
-def test_wild_and_single_cuts_are_drawn(learned):
+def test_extreme_and_single_cuts_are_drawn(learned):
     wild = Entry("a", "number", "learned", 0.1, (-3e38, 1.0, 2.0, 3.0, float("inf")))
     single = Entry("b", "date", "learned", 0.1, (1e9,))
     report = dataclasses.replace(learned, columns=(wild, single))

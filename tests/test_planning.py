@@ -28,7 +28,7 @@ def shares(promise):
         ("fitted-mean", "guided"),
     ],
 )
-def test_what_is_learned_has_its_share_and_the_rest_is_divided_as_without(leaf, splits):
+def test_learning_has_its_share_and_the_rest_keeps_its_proportions(leaf, splits):
     number = leaf in ("mean", "fitted-mean")
     found = shares(plan(1.0, 1e-6, leaf=leaf, splits=splits))
     target = "scale" if number else "classes"
@@ -51,7 +51,7 @@ def test_fitted_leaves_share_what_is_left():
     assert found == pytest.approx(expected, rel=1e-6)
 
 
-def test_what_there_is_none_of_costs_nothing():
+def test_absent_columns_and_targets_cost_nothing():
     assert shares(plan(1.0, columns=(3, 0), target=False))["cuts"] == pytest.approx(0.05)
     assert "categories" not in shares(plan(1.0, columns=(3, 0)))
     assert "cuts" not in shares(plan(1.0, columns=(0, 3)))
@@ -75,7 +75,7 @@ def test_events_come_in_the_order_in_which_they_are_asked():
     assert means[:5] == ["categories", "cuts", "scale", "scale", "structure"]
 
 
-def test_leaves_are_fitted_where_nothing_else_is_said():
+def test_leaves_are_fitted_by_default():
     assert plan(1.0) == plan(1.0, leaf="fitted", splits="guided")
     assert plan(1.0, splits="random").leaf == "counts"
     assert plan(1.0, accounting="paper").leaf == "counts"
@@ -130,7 +130,7 @@ def test_learning_leaves_the_threshold_where_it_was_but_for_its_share():
 )
 @pytest.mark.parametrize("columns", [(10, 10), (1000, 0), (0, 1000), (1, 1)])
 @pytest.mark.filterwarnings("ignore::lumberjack.PrivacyLeakWarning")
-def test_any_budget_and_any_number_of_columns(epsilon, delta, columns):
+def test_any_budget_and_any_number_of_columns_verify(epsilon, delta, columns):
     for leaf, rows in (("counts", 1), ("mean", 5), ("fitted", 3)):
         promise = plan(epsilon, delta, columns=columns, leaf=leaf, rows_per_person=rows)
         assert 0.999 * delta <= promise.verify() <= delta

@@ -72,7 +72,7 @@ def test_curves_of_pruned_trees_are_those_of_plan():
 def test_columns_show_their_cuts(mixed):
     model, frame, _ = mixed
     ax = plots.plot_columns(model)
-    assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b"]  # c is no number
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b"]  # c is not a number
     for name, ticks, ends in zip("ab", ax.collections, ((0, 1), (2, 3)), strict=True):
         cuts = model.domain_[name].edges
         middle, unit = np.median(cuts), (np.quantile(cuts, 0.75) - np.quantile(cuts, 0.25)) / 2

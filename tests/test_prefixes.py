@@ -18,7 +18,7 @@ def visits():
 
 
 @pytest.mark.parametrize("method", ["sparse", "two-sided", "top-down"])
-def test_finds_what_is_heavy(method):
+def test_heavy_prefixes_are_found(method):
     found = heavy_hitters(visits(), sep="/", height=4, method=method, counts=True, **BUDGET)
     assert found.prefixes == ["/blog", "/docs", "/docs/api", "/docs/faq"]
     noise = found.guarantee.leaf_noise
@@ -53,7 +53,7 @@ def test_gaussian_infers_the_alphabet_with_a_caveat():
     assert found.guarantee.caveats == (ALPHABET_INFERRED,)
 
 
-def test_an_empty_node_passes_where_noise_is_due():
+def test_an_empty_node_may_pass_with_method_gaussian():
     with_noise = [
         heavy_hitters([], method="gaussian", alphabet=range(50), height=1, threshold=0, **BUDGET)
         for _ in range(3)

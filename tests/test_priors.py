@@ -73,7 +73,7 @@ def test_weights_by_enumeration():
 def test_a_cut_beyond_others_is_likely_at_about_their_distance():
     """Distances of a half to twice the last one: octaves of 1 and 1/2 in a sum of 1/(1 + k^2).
 
-    Octaves that are finer than floats have no place, and their weight (below 5 %) is gone.
+    Octaves that are finer than floats have no place, and their weight (below 5 %) is lost.
     """
     total = sum(1 / (1 + k * k) for k in range(-60, 61))
     for at in ([2004.0, 2005.0], [1e6, 1e6 + 256], [-3000.0, -2999.0]):

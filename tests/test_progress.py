@@ -112,7 +112,7 @@ def test_callbacks_of_scikit_learn_are_told_of_each_step(settings, unit, total):
     assert model.guarantee_.stages == total
 
 
-def test_lines_say_how_many_steps_there_are(monkeypatch, capsys):
+def test_lines_count_the_steps(monkeypatch, capsys):
     monkeypatch.setattr("lumberjack.progress._installed", lambda module: None)
     with progress("Title", "step", 2, verbose=1) as advance:
         assert capsys.readouterr().out == ""
@@ -122,7 +122,7 @@ def test_lines_say_how_many_steps_there_are(monkeypatch, capsys):
         assert capsys.readouterr().out == "[Title] step 2 of 2\n"
 
 
-def test_nobody_is_told_what_nobody_asked_for(capsys):
+def test_verbose_0_prints_nothing(capsys):
     with progress("Title", "step", 2, verbose=0) as advance:
         advance()
     assert capsys.readouterr() == ("", "")

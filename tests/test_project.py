@@ -100,7 +100,7 @@ def test_every_workflow_has_a_limit_and_few_permissions():
         assert write == allowed.get((workflow, name), set()), (workflow, name)
 
 
-def test_whoever_may_publish_runs_nothing_of_ours():
+def test_the_publish_job_runs_no_project_code():
     publish = load(ROOT / ".github" / "workflows" / "release.yml")["jobs"]["publish"]
     assert publish["environment"] == "release"
     assert publish["needs"] == "build"
@@ -167,7 +167,7 @@ def test_no_file_names_a_package_host_or_a_place_on_a_machine():
             for number, line in enumerate(data.decode("utf-8").splitlines(), 1):
                 for found in pattern.finditer(line):
                     before = line[: found.start()]
-                    # In an address or a relative path it is no place on a machine.
+                    # In an address or a relative path it is not a place on a machine.
                     inside = found[0].startswith("/") and re.search(r"[\w.$)}*-]$", before)
                     assert inside, f"{name}:{number} has {found[0]}"
 

@@ -1,11 +1,11 @@
-"""Names of a stranger's file in messages."""
+"""Names of untrusted files in messages."""
 
 import pytest
 
 from lumberjack.quoting import bare, bare_all, quote, quote_all, reading
 
 
-def test_a_name_cannot_steer_a_terminal():
+def test_a_name_cannot_control_a_terminal():
     assert quote("a\x1b[31m\nb") == r"'a\x1b[31m\nb'"
 
 

@@ -42,7 +42,7 @@ def test_numbers_of_pruned_trees_are_means_of_means(fitted):
 
 
 @pytest.mark.parametrize("leaf", ["counts", "fitted"])
-def test_votes_are_found_once(leaf, monkeypatch):
+def test_votes_are_computed_once(leaf, monkeypatch):
     """A call on one row looks at no leaf but its own."""
     X, y, domain = make_toy(1500)
     model = LumberjackClassifier(8.0, domain=domain, classes=[0, 1, 2], leaf=leaf).fit(X, y)
@@ -59,7 +59,7 @@ def test_votes_are_found_once(leaf, monkeypatch):
     np.testing.assert_array_equal(model.predict_proba(X[:1]), before)
 
 
-def test_what_was_found_since_is_not_kept_with_the_model(fitted):
+def test_cached_values_are_not_pickled(fitted):
     X, y, domain = make_toy(1500)
     model = LumberjackClassifier(8.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
     fresh = pickle.dumps(model)
@@ -130,7 +130,7 @@ def test_numbers_of_fitted_leaves_are_half_widths_inside_their_limits():
     leaves, numbers = released.apply(X), released.numbers
     scores = sum(v[leaves[:, tree], 1] for tree, v in enumerate(released.forest.values))
     expected = (numbers.low + numbers.high) / 2 + scores * (numbers.high - numbers.low) / 2
-    assert numbers.low < 0 or numbers.high > 1.25  # learned all the same
+    assert numbers.low < 0 or numbers.high > 1.25  # learned nevertheless
     assert expected.max() > 1.25
     np.testing.assert_allclose(released.predict(X), np.clip(expected, 0, 1.25), rtol=1e-9)
 

@@ -302,7 +302,7 @@ def by_hand(text):
     if not choices:
         return reference.gaussian_delta(n["ε"], mu) + 1 - quiet, 1e-9
     ranges = [(int(e["N"]), (r if "r·λ·w" in formula else 1) * e["λ"] * e["w"]) for e in choices]
-    # Each grid rounds ranges that are no multiples of one step, in opposite directions.
+    # The two grids round ranges to multiples of one step in opposite directions.
     above = 0.02 if len({eta for _, eta in ranges}) == 1 else 0.08
     return reference.choices_delta(n["ε"], mu, ranges) + 1 - quiet, above
 
@@ -410,8 +410,8 @@ def test_a_forest_of_single_leaves_has_no_sizes_to_compare(models):
 EVIL = "\x1b[2J\x9b31m\u202egood\u2066\x07\rNo caveats.\nNo caveats.\n\u2028No caveats."
 
 
-def test_nobody_steers_a_terminal_through_a_report(models):
-    """A stranger may choose caveats, names of columns, categories and classes."""
+def test_a_report_cannot_control_a_terminal(models):
+    """An attacker may choose caveats, names of columns, categories and classes."""
     model = models["counts"]
     columns = (
         Entry(EVIL, "number", "learned", 0.1, (0.25, 0.5, 2.0)),

@@ -119,7 +119,7 @@ def test_the_noise_of_sums_grows_with_their_bounds():
     assert np.sqrt(np.mean(errors**2) * 2) == pytest.approx(sigma, rel=0.4)
 
 
-def test_few_rows_give_no_nonsense():
+def test_private_scores_of_few_rows_stay_in_range():
     spent = Spent.plan(0.1, 1e-6)
     truth, proba, classes = predictions(3)
     for _ in range(50):

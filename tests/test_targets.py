@@ -83,13 +83,13 @@ def test_numbers_come_back_from_plain_data(leaf, limits):
         ({"classes": {"type": "int64", "labels": [0]}, "bounds": [0, 1]}, "both"),
     ],
 )
-def test_classes_that_are_none_are_refused(said, why):
+def test_malformed_classes_are_refused(said, why):
     with pytest.raises(ValueError, match=why):
         Classes.from_dict(said, "counts", False)
 
 
 @pytest.mark.parametrize("bounds", [[1, 0], [0], [0, True], [0, "1"], [-1e308, 1e308], [0, 1, 2]])
-def test_bounds_that_are_none_are_refused(bounds):
+def test_malformed_bounds_are_refused(bounds):
     with pytest.raises(ValueError, match="must be two numbers"):
         Numbers.from_dict({"classes": None, "bounds": bounds}, "mean", False)
     with pytest.raises(ValueError, match="both"):

@@ -47,11 +47,11 @@ def test_a_file_has_a_line_for_each_column():
         ("2020-01-01T08:30:2020-01-01T09:30", *(dt.datetime(2020, 1, 1, h, 30) for h in (8, 9))),
     ],
 )
-def test_bounds(text, low, high):
+def test_bounds_are_parsed(text, low, high):
     assert parse_bounds(text) == Domain.numeric(low, high)
 
 
 @pytest.mark.parametrize("text", ["17", "a:b", "1:2020-01-01", ":", "9:1"])
-def test_bounds_that_are_none(text):
+def test_malformed_bounds_are_refused(text):
     with pytest.raises(ValueError, match=r"range|low|high"):
         parse_bounds(text)

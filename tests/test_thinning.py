@@ -23,7 +23,7 @@ def passing(coin, q):
 @pytest.mark.parametrize(
     ("sigma", "threshold", "cut"), [(70, 420, 0), (5, 20, 3), (0.5, 30, 0), (3, 0.5, 0)]
 )
-def test_a_slot_has_chance_enough_for_every_node(sigma, threshold, cut):
+def test_slot_probabilities_suffice_for_every_node(sigma, threshold, cut):
     """p^ of n rows must be at least 1 - (1 - p(q))^(1/q) for all q <= n, and not much above."""
     thinning = Thinning(ThresholdCoin(sigma, threshold, cut=cut, largest=10**6), 100)
     needed = mpmath.mpf(0)
@@ -118,7 +118,7 @@ def test_a_binomial_at_a_boundary_is_settled_with_more_bits():
     assert asked
 
 
-def test_distinct_numbers_are_every_set_alike():
+def test_distinct_numbers_are_uniform_over_sets():
     """10 sets of 2 out of 5. Alarm rate 1e-6."""
     rng = np.random.default_rng(0)
     more = lambda: int(rng.integers(0, 2**64, dtype=np.uint64))  # noqa: E731

@@ -56,7 +56,7 @@ def test_where_all_pass_leaves_are_on_the_last_level(height):
     assert len(np.unique(leaves.keys)) == tree.n_leaves
 
 
-def test_a_forest_has_the_trees_of_the_plan_and_tells_of_each():
+def test_a_forest_has_the_planned_trees_and_reports_each():
     data, _ = rows()
     told = []
     promise = plan(4.0, 1e-6, 3, 8, splits="random")

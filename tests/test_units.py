@@ -24,7 +24,7 @@ from lumberjack.units import number, one, several
         (math.inf, "inf"),
     ],
 )
-def test_numbers(value, said):
+def test_numbers_in_words(value, said):
     assert number(value) == said
 
 
@@ -43,7 +43,7 @@ def test_dates_are_those_of_the_calendar(seconds):
 
 
 @pytest.mark.parametrize("seconds", [1e38, -1e38, math.inf, -math.inf, 2.0**53])
-def test_what_no_calendar_reaches(seconds):
+def test_dates_beyond_any_calendar(seconds):
     assert one(seconds, temporal=True) == f"{seconds:g} seconds after 1970"
 
 

@@ -1,4 +1,4 @@
-"""Asking about columns: what answers mean, going back, and going on."""
+"""Asking about columns: what answers mean, going back, and resuming."""
 
 import datetime as dt
 
@@ -41,13 +41,13 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("line", ANSWERS)
-def test_what_answers_mean(line):
+def test_answers_are_understood(line):
     found, *_ = ask([line, ""], "a")
     assert found == {"a": ANSWERS[line]}
 
 
 @pytest.mark.parametrize("line", ["5", "yes", "9:1", "a:b", "1,1", "n", "undo", "same", "inf:9"])
-def test_what_makes_no_sense_is_asked_again(line):
+def test_invalid_answers_are_asked_again(line):
     found, asked, said, _ = ask([line, "0:1", ""], "a")
     assert found == {"a": Numeric(0, 1)}
     assert asked[0] == asked[1]
@@ -86,7 +86,7 @@ def test_help_is_repeated_when_asked_for():
     assert said == [HELP, HELP]
 
 
-def test_going_on_after_an_interruption():
+def test_resuming_after_an_interruption():
     answers = {"a": Numeric(0, 1), "b": None}
     found, asked, _, _ = ask(["same", "undo", "undo", "0:9", "", ""], "abc", answers=answers)
     assert [q.split()[:2] for q in asked[:4]] == [
@@ -122,6 +122,6 @@ def test_answers_are_repeated_as_they_were_understood():
     ]
 
 
-def test_names_do_not_steer_the_terminal():
+def test_names_cannot_control_the_terminal():
     _, asked, _, _ = ask(["rest"], {"\x1b[2Jage": "unknown"})
     assert "\x1b" not in asked[0]

@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 Values = Literal["counts", "labels", "sums", "weights"]
 NOTHING = "This model learned nothing: every tree is a single leaf, so all rows get the same prediction."
 _ROWS = 2**14  # drawn to average over: enough for shares of one percent
-_CLEAR = 2.0  # a size counts as above 0 from this many standard deviations of noise on
+_CLEAR = 2.0  # sizes below this many standard deviations of noise count as 0
 
 
 def check_tree(tree: Tree, n_features: int) -> None:
@@ -46,11 +46,11 @@ def check_tree(tree: Tree, n_features: int) -> None:
     if n == 0 or (tree.feature < LEAF).any() or (tree.feature >= n_features).any():
         raise ValueError("a tree splits on a column that does not exist")
     if (children <= np.tile(node[split], 2)).any() or (children >= n).any():
-        raise ValueError("a tree has a branch that does not lead down")
+        raise ValueError("a tree has a child that does not come after its parent")
     if len(children) != n - 1 or len(np.unique(children)) != n - 1:
         raise ValueError("a tree has nodes with no parent or several")
     if (np.sort(ends) != np.arange(len(ends))).any():
-        raise ValueError("a tree has leaves that are not numbered one by one")
+        raise ValueError("a tree has leaves that are not numbered consecutively")
 
 
 def _parents(tree: Tree) -> NDArray[np.int64]:
@@ -81,7 +81,7 @@ def learned_nothing(forest: Forest, kind: Values = "counts") -> bool:
 def leaf_sizes(forest: Forest, kind: Values) -> Floats | None:
     """Noisy rows of each leaf, over all trees, shape (n_leaves_in_all,); None for labels.
 
-    Of leaves with weights, those of single columns: the others have no counts of their own.
+    Of fitted leaves only those of single columns: others have no counts of their own.
     """
     if kind == "labels":
         return None
@@ -144,7 +144,7 @@ def importances(forest: Forest, kind: Values, noise: tuple[float, float] = (0.0,
 
 
 def independent_rows(forest: Forest) -> NDArray[np.uint32]:
-    """Codes of made-up rows with independent columns, whose cells are as large as was released.
+    """Codes of synthetic rows with independent columns and the released cell sizes.
 
     The rows of each column are in a fixed pseudo-random order of its own, so averages over these rows
     are functions of what was released.
@@ -169,7 +169,7 @@ def _spread(values: Floats) -> float:
 
 
 def node_sums(tree: Tree, values: Floats) -> Floats:
-    """Values of all leaves below each node, added up, shape (n_nodes, n_values)."""
+    """Sum of the values of all leaves below each node, shape (n_nodes, n_values)."""
     return _add_up(tree.feature, tree.left, np.ascontiguousarray(values, dtype=np.float64))
 
 

@@ -81,7 +81,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         check_feature_weights(self.feature_weights)
         if self.feature_weights is not None and self._leaf_kind() in FITTED:
             raise ValueError(
-                "feature_weights are chances of columns in random splits, and fitted leaves have none: "
+                "feature_weights apply to random splits, which fitted leaves do not have: "
                 "leave them out, or use pruned trees"
             )
         if self.n_jobs is not None:
@@ -221,7 +221,7 @@ class Base(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         >>> from lumberjack.datasets import make_toy
         >>> X, y, domain = make_toy()
         >>> model = LumberjackClassifier(2.0, domain=domain, classes=[0, 1, 2]).fit(X, y)
-        >>> model.apply(X).shape  # what all rows share, two columns, and their pair
+        >>> model.apply(X).shape  # trees: the base, two columns, and their pair
         (10000, 4)
         """
         return released_by(self).apply(X, effective_n_jobs(self.n_jobs))

@@ -1,4 +1,4 @@
-"""How well a table fits a domain, for the eyes of whoever holds the data.
+"""How well a table fits a domain, for the data holder's eyes only.
 
 In: columns, and their kinds. Out: exact shares of values outside, and of missing ones. They are private:
 nothing here gets into a model, a report or a page.
@@ -24,12 +24,12 @@ Flags = NDArray[np.bool_]
 
 
 class Share(NamedTuple):
-    """Parts of a column's values, from 0 to 1.
+    """Shares of a column's values, from 0 to 1.
 
     Attributes
     ----------
     outside : float
-        Numbers that are clipped to the range; values that are no category.
+        Numbers that are clipped to the range; values that are not categories.
     missing : float
     """
 
@@ -38,7 +38,7 @@ class Share(NamedTuple):
 
 
 class Check:
-    """Counts values outside a domain, and missing ones; parts of a table add up."""
+    """Counts values outside a domain, and missing ones, over all parts of a table."""
 
     def __init__(self) -> None:
         self._found: dict[str, NDArray[np.int64]] = {}  # rows, values outside, missing values

@@ -123,7 +123,7 @@ def _from_codebook(table: Table, path: Path | None) -> dict[str, Answer]:
     if path is None:
         return {}
     names = table.names()
-    index = table.index()  # which patterns do not mean
+    index = table.index()  # patterns do not match it
     fit = [name for name in names if name not in index]
     declared = read_declared({**HEAD, **load_codebook(path)}, fit).columns
     if surplus := [name for name in declared if name not in names]:
@@ -175,7 +175,7 @@ def _pairs(options: list[str] | None, option: str, table: Table) -> list[tuple[s
     for text in options or []:
         name, equals, value = text.partition("=")
         if not equals:
-            raise ValueError(f"{option} is NAME=..., got {text!r}")
+            raise ValueError(f"{option} must be NAME=..., got {text!r}")
         pairs.append((name, value))
     table.check_columns([name for name, _ in pairs])
     return pairs

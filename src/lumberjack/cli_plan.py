@@ -125,20 +125,19 @@ def _of_fit(chosen: Guarantee) -> _Table:
 
     n = _n_columns(chosen)
     said = (
-        f"With fewer than about {chosen.suggested_rows:,} rows the model knows little beyond what most "
-        "rows are like: raise epsilon, or leave columns out. A category with fewer rows than shown has "
-        "no name in the model and counts as other. Cells are categories, intervals of numbers, and "
-        "missing values. There is a tree for each column, and one for each pair of up to "
-        f"{chosen.n_estimators} columns. Their weights are fitted in {columns} steps on columns and "
+        f"With fewer than about {chosen.suggested_rows:,} rows the model knows little beyond the "
+        "shares of the classes, or the mean: raise epsilon, or leave columns out. A category with fewer "
+        "rows than shown has no name in the model and counts as other. Cells are categories, intervals "
+        "of numbers, and missing values. There is a tree for each column, and one for each pair of up "
+        f"to {chosen.n_estimators} columns. Their weights are fitted in {columns} steps on columns and "
         f"{pairs} on columns and pairs. In a step a row moves each sum that it is in by at most 1; all "
-        "of them share the noise that is shown, for one of the last "
-        f"{pairs} steps and for their average."
+        f"sums share the noise that is shown, for one of the last {pairs} steps and for their average."
     )
     return head, row, f"with {n} columns", said
 
 
 def _n_columns(g: Guarantee) -> int:
-    """Columns that a plan is for: those of which something is learned, as no others are known to it."""
+    """Columns in a plan: those of which something is learned, as it knows no others."""
     return max(g.numbers_learned + g.categories_learned, 1)
 
 

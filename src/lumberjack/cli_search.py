@@ -18,7 +18,7 @@ from lumberjack.prefixes import heavy_hitters
 
 __all__ = ["heavy_hitters_command"]
 
-_LINE = 2**19  # bytes in a line of paths; what is longer is no text file
+_LINE = 2**19  # bytes in a line of paths; a file with longer lines is not text
 
 
 @app.command("heavy-hitters")
@@ -84,7 +84,7 @@ def _paths(source: str, column: str | None, delimiter: str) -> list[str]:
 
 
 def _lines(file: BinaryIO, name: str) -> Iterator[str]:
-    """Lines that are not blank. Only a newline ends one, lest one record turn into many."""
+    """Lines that are not blank. Only a newline ends one, so that no record becomes several."""
     mark = codecs.BOM_UTF8
     try:
         for raw in iter(lambda: file.readline(_LINE + 1), b""):

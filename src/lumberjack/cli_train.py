@@ -73,7 +73,7 @@ class Aim:
     ----------
     target : str
     task : "classification", "regression" or None
-        None: the file will tell.
+        None: follows from the file.
     labels : list or None
         The classes. None: they are learned.
     bounds : (low, high) or None
@@ -122,8 +122,8 @@ def train(
     splits: SplitsOption = None,
     accounting: AccountingOption = "joint",
     structure_share: Share = None,
-    balanced: Annotated[bool, typer.Option("--balanced", help="Weigh rare classes up.")] = False,
-    person: Annotated[str | None, typer.Option(help="The column that says whose row it is.")] = None,
+    balanced: Annotated[bool, typer.Option("--balanced", help="Give rare classes more weight.")] = False,
+    person: Annotated[str | None, typer.Option(help="The column with ids of persons.")] = None,
     rows_per_person: RowsPerPerson = 1,
     jobs: Annotated[int, typer.Option(help="Threads; -1 takes all cores.")] = -1,
     date_format: DateFormat = None,
@@ -275,7 +275,7 @@ def _look(
 def _read(
     source: Source, aim: Aim, person: str | None, check: Check | None
 ) -> tuple[Encoded, NDArray[Any], NDArray[Any] | None]:
-    """Encoded rows, their targets, and whose they are."""
+    """Encoded rows, their targets, and their persons."""
     of_target = number_reader(aim.target)
     if aim.task != "regression":
         of_target = label_reader(source, aim.target, aim.labels)

@@ -144,8 +144,8 @@ class Quantile:
 MEDIAN = Quantile(1, 1)
 NINETIETH = Quantile(9, 1)
 _zero, _highest = places_of(np.array([0.0, LARGEST])).tolist()
-_COARSE = 20  # bits of a place that a scale does without: eight places from one power of two to the next
-_OCTAVES, _SPREAD, _FINE, _RARELY = 40, 3, 2**40, 24  # of a scale's prior, in powers of two
+_COARSE = 20  # low bits dropped from the places of a scale: eight remain per octave
+_OCTAVES, _SPREAD, _FINE, _RARELY = 40, 3, 2**40, 24  # of a scale's prior, in octaves
 DISTANCES = (_zero >> _COARSE, _highest >> _COARSE)  # the grid of distances
 
 
@@ -169,7 +169,7 @@ def coarse_value(place: int) -> float:
 def prior_of_scale(centre: float) -> PlacePrior:
     """Where the 90 % quantile of the distances from a centre may lie, on the grid of distances.
 
-    Mostly it is some powers of two from the centre itself. Places far above are unlikely, because scores
+    It is likely within some octaves of the centre itself. Places far above are unlikely, because scores
     hardly fall there: only a tenth of the rows says that a quantile is too high.
 
     Formal guarantees
@@ -222,10 +222,10 @@ def choose_place(
 
 
 def choose_cut(found: CodeCounts, prior: PlacePrior, exponent: float, bits: Bits, key: np.uint64) -> int:
-    """Choose a place of those with weights that divides the codes in halves.
+    """Choose a place of the prior that divides the codes into halves.
 
-    Codes at the place belong to the upper half, as they go right at a split. None is more than one place
-    below the first.
+    Codes at the place belong to the upper half, as they go right at a split. No code is more than one
+    place below the prior's first.
 
     Formal guarantees
     -----------------
@@ -246,7 +246,7 @@ def _draw(
     bits: Bits,
     key: np.uint64,
 ) -> int:
-    """An option, which weighs as much as all its places, and one of them."""
+    """Draw an option, weighted by all its places, and then one of these."""
     weight = prior.below(start)
     sizes, keys = np.diff(weight, append=prior.below(prior.last + 1)), np.array([key])
     option = choice.draw_one(scores, sizes, bits, keys, Purpose.CUT)
@@ -256,17 +256,17 @@ def _draw(
 def choose_cuts(
     found: CodeCounts, grid: Numeric, levels: int, exponent: float, bits: Bits, key: np.uint64
 ) -> tuple[int, ...]:
-    """The cuts of a number: a tree of noisy medians with so many levels.
+    """The cuts of a number: a tree of noisy medians with ``levels`` levels.
 
     Formal guarantees
     -----------------
     A record is in one node of each level, so it takes part in one ``choose_cut`` of range 1 for each
     level. Every node chooses, whatever its number of rows. Where nodes lie, and the weights of their
-    places, follow from the cuts of the levels above, which are released. So does that a node has no
+    places, follow from the cuts of the levels above, which are released. So does whether a node has a
     place to choose.
     """
     cuts: list[int] = []
-    keys = [key]  # of the nodes, from low to high: what is between two cuts, and beyond the outermost
+    keys = [key]  # one per node, from low to high: intervals between cuts, and beyond the outermost
     for _ in range(levels):
         ends, found_here, halves = (
             [grid.grid[0], *cuts, grid.grid[1] + 1],
@@ -293,7 +293,7 @@ def frequent_values(
     Formal guarantees
     -----------------
     A record is in one of the counts, and each is asked about once. Values that do not occur are not
-    asked about: their count is 0, at which the coin never passes. The order of what is released is that
+    asked about: a count of 0 never passes. The order of what is released is that
     of the values.
     """
     names: Words = np.array([name_key(labels[code]) for code in found.codes.tolist()], dtype=np.uint64)

@@ -132,8 +132,8 @@ def _smallest_epsilon(together: Guarantee, start: float) -> float:
         if high > _MOST_EPSILON:
             least = replace(together, epsilon=_MOST_EPSILON).verify()
             raise ValueError(
-                f"no epsilon up to a million goes with delta = {together.delta:g}: the cut-offs alone "
-                f"need {least:.3g}; give a larger delta, or leave it out"
+                f"no epsilon up to a million suffices for delta = {together.delta:g}: the cut-offs "
+                f"alone need {least:.3g}; give a larger delta, or leave it out"
             )
     epsilon, grow = float(brentq(excess, 0.0, high, xtol=1e-13 * high, rtol=1e-12)), 1e-12
     while excess(epsilon) > 0:

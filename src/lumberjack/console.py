@@ -63,13 +63,13 @@ class _Console(Console):
 
 
 def _console(stderr: bool = False) -> Console:
-    """A new console each time: tests and pipes replace the streams. Names from files are no markup."""
+    """A new console each time: tests and pipes replace the streams. Names from files are not markup."""
     return _Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
 
 
 @contextmanager
 def result() -> Iterator[None]:
-    """Name standard output in errors of what is written there."""
+    """Name standard output in errors about writing to it."""
     try:
         yield
     except OSError as error:
@@ -132,7 +132,7 @@ def print_caveats(caveats: Sequence[str]) -> None:
 
 @contextmanager
 def bar(text: str) -> Iterator[Callable[[float], None]]:
-    """A progress bar: call what it gives with the part that is done, between 0 and 1."""
+    """A progress bar: call the yielded function with the share done, between 0 and 1."""
     if not watched():
         yield lambda part: None
         return
@@ -149,7 +149,7 @@ def watched() -> bool:
 
 @contextmanager
 def remarks() -> Iterator[None]:
-    """What a fit with ``verbose=1`` shows is a remark, not a part of the result."""
+    """Send standard output to stderr: progress of a fit is not a part of the result."""
     with redirect_stdout(sys.stderr):
         yield
 
@@ -174,7 +174,7 @@ def run(command: Callable[[], Any]) -> int:
     """Run a command; whatever a person can get wrong ends in one line and an exit code."""
     _open_streams()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that knows no Greek still gets its answer
+        if isinstance(stream, io.TextIOWrapper):  # an encoding without Greek must not fail the command
             stream.reconfigure(errors="replace")
     code = 0
     with warnings.catch_warnings(), _signals():
@@ -186,7 +186,7 @@ def run(command: Callable[[], Any]) -> int:
                 command()
             finally:
                 with result():
-                    sys.stdout.flush()  # here, where a reader that has gone can be dealt with
+                    sys.stdout.flush()  # here, where a broken pipe is handled
         except (Exception, KeyboardInterrupt, SystemExit) as error:
             code = _end(error)
     for stream in (sys.stdout, sys.stderr):
@@ -195,7 +195,7 @@ def run(command: Callable[[], Any]) -> int:
 
 
 def _open_streams() -> None:
-    """Open closed standard streams on the null device, so that no file of ours gets their numbers.
+    """Open closed standard streams on the null device: no file may get their descriptors later.
 
     Reading input and writing results fail as before; remarks are lost.
     """
@@ -206,7 +206,7 @@ def _open_streams() -> None:
 
 
 def _let_go(stream: Any) -> None:
-    """Drop what a stream cannot write; Python would try again at exit, and complain."""
+    """Drop what a stream cannot write; otherwise Python would retry at exit, and print an error."""
     try:
         stream.flush()
     except OSError:
@@ -246,7 +246,7 @@ def _end(error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):
         say("Stopped.")
         return STOPPED
-    if isinstance(error, BrokenPipeError):  # whoever read the output has seen enough
+    if isinstance(error, BrokenPipeError):  # the reader has closed the pipe
         return GONE
     if isinstance(error, _UsageError):
         with suppress(OSError):
@@ -271,7 +271,7 @@ def _explain(error: BaseException) -> tuple[str, int]:
         return "an answer is missing", WRONG
     if isinstance(error, RecursionError):
         return "the input is nested too deeply", WRONG
-    # What other libraries say may quote the data.
+    # Messages of other libraries may quote the data.
     foreign = isinstance(error, UnicodeError) or type(error).__module__.partition(".")[0] == "pyarrow"
     if isinstance(error, ValueError | TypeError | ArithmeticError) and not foreign:
         return " ".join(str(error).split()) or type(error).__name__, WRONG

@@ -53,7 +53,7 @@ class Declared:
     Attributes
     ----------
     columns : dict of str to kind, SKIP or None
-        None: the kind is left to be read.
+        None: the kind follows from the table.
     """
 
     columns: Mapping[str, Answer]
@@ -86,7 +86,7 @@ def describe(kind: Kind) -> dict[str, Any]:
 
 
 def mark(kind: Kind) -> Kind:
-    """The same kind, as one that was read off the data."""
+    """The same kind, marked as read off the data."""
     if isinstance(kind, Open):
         return kind
     if isinstance(kind, Cuts):
@@ -95,7 +95,7 @@ def mark(kind: Kind) -> Kind:
 
 
 def as_given(kind: Kind) -> Kind:
-    """The same kind, as one that this fit did not learn."""
+    """The same kind, marked as not learned by this fit."""
     return replace(kind, learned=False) if isinstance(kind, Cuts | Categorical) else kind
 
 
@@ -131,7 +131,7 @@ def _read_columns(found: Mapping[str, Any], names: Sequence[str] | None = None) 
             kinds[label] = kind
     for pattern, kind in patterns:
         for name in _matching(pattern, names):
-            kinds.setdefault(name, kind)  # names before patterns, and the first match
+            kinds.setdefault(name, kind)  # names win over patterns, and the first match over later ones
     return Declared(kinds)
 
 
@@ -146,7 +146,7 @@ def _like(label: str, column: Mapping[str, Any], shared: Mapping[str, Any]) -> M
         )
     found = shared[column["like"]]
     if not isinstance(found, Mapping):
-        raise ValueError(f"not a domain: {quote(column['like'])} under 'shared' is no column")
+        raise ValueError(f"not a domain: {quote(column['like'])} under 'shared' is not a column")
     return found
 
 
@@ -162,7 +162,7 @@ def _matching(pattern: str, names: Sequence[str] | None) -> list[str]:
 
 
 def _read_kind(name: str, column: Mapping[str, Any]) -> Answer:
-    """A kind, SKIP, or None for a column whose kind is left to be read."""
+    """A kind, SKIP, or None for a column whose kind follows from the table."""
     given = {key: value for key, value in column.items() if value is not None}
     kind = given.get("type", _type_of(name, given))
     if kind is None or kind == SKIP:
@@ -229,7 +229,7 @@ def range_of(low: Any, high: Any, temporal: bool = False, date_format: str | Non
 
 
 def parse_label(text: str) -> Category:
-    """A label as it was meant: a whole number, a number, true or false, or text."""
+    """Parse a label as a whole number, a number, true or false, or else text."""
     for kind in (int, float):
         try:
             return kind(text)
@@ -239,7 +239,7 @@ def parse_label(text: str) -> Category:
 
 
 def parse_labels(words: Iterable[str]) -> list[Any]:
-    """Labels as they were meant: all numbers, all true or false, or all text."""
+    """Parse labels as all numbers, all true or false, or else all text."""
     words = [word.strip() for word in words if word.strip()]
     if not words:
         raise ValueError("give at least one value")
@@ -259,7 +259,7 @@ def load_json(path: str | Path) -> Any:
 
 
 def _read(path: str | Path) -> str:
-    with Path(path).open("rb") as file:  # which may be a device without end
+    with Path(path).open("rb") as file:  # which may be an endless device
         text = file.read(_LARGEST + 1)
     if len(text) > _LARGEST:
         raise ValueError(f"not a domain: larger than {_LARGEST // 2**20} MiB")
@@ -278,7 +278,7 @@ def load_codebook(path: str | Path) -> dict[str, Any]:
     if "column" not in header:
         raise ValueError(f"{path} needs a header with the names {', '.join(_HEADER)}; column at least")
     if unknown := [name for name in header if name not in _HEADER]:
-        raise ValueError(f"{path} has headings that mean nothing here: {quote_all(unknown)}")
+        raise ValueError(f"{path} has unknown headings: {quote_all(unknown)}")
     cells = [dict(zip(header, map(str.strip, row), strict=False)) for row in rows[1:] if any(row)]
     return {"columns": [_read_row(row) for row in cells]}
 

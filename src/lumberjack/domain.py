@@ -180,7 +180,7 @@ class Domain:
         Returns
         -------
         ndarray of uint32, shape (n_rows, n_columns)
-            Numbers as places or by cuts, categories by position, MISSING and OTHER apart (``kinds``).
+            Places or intervals of numbers, positions of categories, MISSING or OTHER (``kinds``).
 
         Examples
         --------
@@ -500,7 +500,7 @@ def _declared_kind(column: Column) -> Kind | None:
 
 
 def _infer_kind(name: str, column: Column) -> Kind:
-    """A column's kind as its values suggest."""
+    """A column's kind, guessed from its values."""
     if column.is_temporal:
         return _infer_range(column.timestamps(name), temporal=True)
     items = column.items()
@@ -516,7 +516,7 @@ def _infer_kind(name: str, column: Column) -> Kind:
     try:
         seen = sorted(set(present), key=lambda v: (isinstance(v, str), v))
     except TypeError:
-        raise TypeError(f"column {quote(name)} holds values of kinds that do not go together") from None
+        raise TypeError(f"column {quote(name)} mixes kinds of values that have no order") from None
     return Categorical(tuple(seen), len(present) < len(items))
 
 

@@ -1,4 +1,4 @@
-"""The events of a guarantee: their order, their words, and how they are read from JSON.
+"""The events of a guarantee: their order, their description in words, and reading them from JSON.
 
 In: events, as numbers, and the shape of what is released. Out: tuples and text. ``accounting.events``
 prices them.

@@ -42,9 +42,9 @@ def to_shap(model: Fitted, values: Literal["votes", "counts"] = "votes") -> dict
     ----------
     model : LumberjackClassifier or LumberjackRegressor
     values : {"votes", "counts"}
-        What a leaf is worth: what it adds to the sum that predictions are made from, or (pruned trees
-        only) what it released: noisy class counts, one vote, or a noisy count and sum of targets.
-        Votes of counted leaves from files up to version 5 are refused.
+        The value of a leaf: "votes" is what it adds to the sum behind a prediction; "counts" (pruned
+        trees only) is what it released: noisy class counts, one vote, or a noisy count and sum of
+        targets. Votes of counted leaves from files up to version 5 are refused.
 
     Returns
     -------
@@ -53,9 +53,9 @@ def to_shap(model: Fitted, values: Literal["votes", "counts"] = "votes") -> dict
         score: the log odds of the second of two classes (one output), the log chance of each of several
         classes up to a constant. For counted leaves it is the probability of each class, before class
         weights; for numbers, the number in the target's units before it is clipped. With "counts" it is
-        the pooled noisy counts. Columns are those of ``shap_inputs``. How many
-        rows go which way is taken from released sizes of leaves (at least one row for each leaf of a
-        pruned tree; where leaves release labels only, one).
+        the pooled noisy counts. Columns are those of ``shap_inputs``. Row counts of nodes are sums of
+        released leaf sizes (at least one row for each leaf of a pruned tree; where leaves release labels
+        only, one).
 
     Examples
     --------
@@ -103,7 +103,7 @@ def to_shap(model: Fitted, values: Literal["votes", "counts"] = "votes") -> dict
 
 
 def _worth(released: Released, values: str) -> list[Floats]:
-    """What the leaves of each tree are worth."""
+    """The values of the leaves of each tree."""
     target, forest = released.target, released.forest
     if values == "counts":
         if released.guarantee.fits_leaves:
@@ -154,7 +154,7 @@ def shap_inputs(model: Fitted, X: Any) -> Floats:
 
 
 def _shap_thresholds(tree: Tree, kinds: Sequence[Known], ranks: Sequence[Floats]) -> Floats:
-    """The largest number that goes left at each node: a half for indicators, or a rank and a half."""
+    """The largest number that goes left at each node: 1/2 for indicators, or a rank + 1/2."""
     thresholds = np.full(len(tree.feature), 0.5)
     for j, (kind, rank) in enumerate(zip(kinds, ranks, strict=True)):
         here = tree.feature == j
@@ -168,7 +168,7 @@ def _shap_thresholds(tree: Tree, kinds: Sequence[Known], ranks: Sequence[Floats]
 
 
 def _ranks(released: Released) -> list[Floats]:
-    """For each category of a column, and last for all other values: at which split it goes left.
+    """Rank of each category of a column, and last that of other values: the split where it goes left.
 
     The trees of a fitted forest ask for the categories of a column in the same order, the largest first,
     so that "= c" is "rank <= that of c". All 0 for pruned trees and for numbers.
@@ -194,7 +194,7 @@ def _ranks(released: Released) -> list[Floats]:
 
 
 def shap_by_column(model: Fitted, explained: Floats) -> Floats:
-    """Add the explanations of indicators up, so that there is one for each column of the domain.
+    """Add up the explanations of indicators, so that there is one for each column of the domain.
 
     Parameters
     ----------
@@ -334,7 +334,7 @@ def tree_labels(
 
 
 def _plain(text: str) -> str:
-    """Text that moves no cursor and breaks no line."""
+    """Text without control characters or line breaks."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 

@@ -1,8 +1,7 @@
 """A fitted model as an ONNX graph: columns to codes, codes to leaves, leaves to an answer.
 
 In: a fitted estimator. Out: a graph whose arithmetic is that of ``Domain.encode`` and ``predict``.
-What leaves add up is ``Released.votes``. Reading the sum over trees is implemented a second time here,
-following ``targets``.
+What leaves contribute is ``Released.votes``. Reading the sum over trees repeats ``targets`` in ONNX.
 """
 
 import math
@@ -29,7 +28,7 @@ _INNER = "lumberjack/"  # names of tensors inside a graph
 
 
 def to_onnx(model: Fitted, *, allow_seeded: bool = False) -> Any:
-    """Turn a fitted estimator into an ONNX model that answers as it does.
+    """Turn a fitted estimator into an ONNX model with the same predictions.
 
     Parameters
     ----------
@@ -146,7 +145,7 @@ def _import_onnx() -> tuple[Any, Any]:
 
 
 class _Graph:
-    """Nodes and constants of a graph in the making; calling it adds a node and names its output."""
+    """Nodes and constants of a graph under construction; calling it adds a node and names its output."""
 
     def __init__(self, helper: Any, kinds: Any) -> None:
         self.helper, self.kinds = helper, kinds
@@ -186,7 +185,7 @@ def _texts() -> Iterator[str]:
 
 
 def _unknown(kind: Categorical) -> Any:
-    """A value that is no category and not missing either."""
+    """A value that is neither a category nor missing."""
     if _is_text(kind):
         taken = {*kind.categories, _missing_text(kind)}
         return next(t for t in _texts() if t not in taken)

@@ -27,8 +27,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 def open_to_write(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[IO[bytes]]:
     """Open a file that appears whole or not at all: written under another name, synced, renamed.
 
-    A file that is replaced hands its mode and, where the system permits it, its owner on to the new
-    one. Devices and pipes are written as they are. What ``check_target`` refuses is refused here, too.
+    A replacement gets the mode and, where the system permits it, the owner of the old file. Devices and
+    pipes are written as they are. What ``check_target`` refuses is refused here, too.
     """
     target = Path(os.path.realpath(path))
     check_target(path, overwrite)
@@ -66,7 +66,7 @@ def open_to_write(path: str | os.PathLike[str], *, overwrite: bool = True) -> It
                 why = f"{error.strerror}; nothing of this file was left behind"
                 raise OSError(error.errno, why, os.fspath(path)) from None
             raise
-    with suppress(OSError):  # some systems cannot sync a folder; the file is complete all the same
+    with suppress(OSError):  # some systems cannot sync a folder; the file is complete nevertheless
         folder = os.open(target.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -149,7 +149,7 @@ def _lock(file: int) -> None:
 
 
 def _is_ours(file: int, path: Path) -> bool:
-    """Lock a new file, unless another process has just taken it for left over."""
+    """Lock a new file; False if another process has just removed it as left over."""
     try:
         _lock(file)
     except BlockingIOError:
@@ -164,7 +164,7 @@ def _remove_left_over(folder: Path) -> None:
         return
     for path in folder.glob(_prefix() + "*.tmp"):
         with suppress(OSError):
-            # Follow no link, and wait at no pipe, that somebody else has put here.
+            # Do not follow links or wait for pipes that somebody else has put here.
             file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
                 _lock(file)

@@ -55,7 +55,8 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
     epsilon, delta : float
         The budget: (epsilon, delta)-differential privacy for adding or removing one row (or person).
     n_estimators : int
-        Fitted leaves: number of columns whose pairs may have a tree each. Other leaves: number of trees.
+        Fitted leaves: number of columns that may form pairs; each pair has a tree. Other leaves: number
+        of trees.
     max_depth : int
         Deepest level at which a node may split. Trees stop by themselves where rows are few. Fitted
         leaves do not need it.
@@ -191,7 +192,7 @@ class LumberjackClassifier(ClassifierMixin, Base):  # type: ignore[misc]
         """Train on a table, shape (n_rows, n_columns), and its labels, shape (n_rows,).
 
         ``person_ids``, shape (n_rows,), says whose row each is: rows beyond ``rows_per_person`` are
-        dropped at random, and the guarantee is for persons, also with one row each.
+        dropped at random, and the guarantee is for persons, even with one row each.
 
         Examples
         --------
@@ -366,7 +367,7 @@ class LumberjackRegressor(RegressorMixin, Base):  # type: ignore[misc]
 
     @property
     def _is_fitted(self) -> bool:
-        """Whether leaves are fitted together: always but for random splits, the trees of the paper."""
+        """Whether leaves are fitted together: always, except with random splits, as in the paper."""
         return bool(self.splits == "guided" and self.accounting == "joint")
 
     def _read_target(self, y: Any, caveats: list[str]) -> tuple[Learnable, NDArray[np.int32]]:
@@ -424,8 +425,8 @@ class LumberjackRegressor(RegressorMixin, Base):  # type: ignore[misc]
 def load(path: str | os.PathLike[str]) -> LumberjackClassifier | LumberjackRegressor:
     """Read a model that ``save`` wrote.
 
-    Files from strangers are safe to load: nothing in them is executed, and one that is not a sound
-    model ends in a ValueError.
+    Untrusted files are safe to load: nothing in them is executed, and an invalid one raises a
+    ValueError.
 
     Examples
     --------
@@ -451,6 +452,6 @@ def load(path: str | os.PathLike[str]) -> LumberjackClassifier | LumberjackRegre
         if isinstance(model, LumberjackClassifier):
             check_class_weight(model.class_weight)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{path} is not a sound model file: {error}") from None
+        raise ValueError(f"{path} is not a valid model file: {error}") from None
     model._keep(stored.released)
     return model

@@ -1,4 +1,4 @@
-"""The theorem behind a record as a formula with all its numbers, for whoever checks it by hand.
+"""The theorem behind a guarantee as a formula with all its numbers, to be checked by hand.
 
 In: a ``Guarantee``. Out: sentences. They say what ``verify`` computes, and nothing else is needed to
 compute it again.
@@ -55,7 +55,7 @@ def _event(event: Event) -> str:
 
 
 def _sums(g: Guarantee) -> str:
-    """mu^2 as sums over the events that there are."""
+    """mu^2 as sums over the kinds of events present."""
     parts = {ThresholdQueries: "Σ m/σ² over threshold queries", NoisySums: "Σ k·B²/σ² over noisy sums"}
     return " + ".join(said for kind, said in parts.items() if any(isinstance(e, kind) for e in g.events))
 
@@ -72,16 +72,16 @@ def _joint(g: Guarantee) -> list[str]:
     """The joint bound, with choices or without: docs/guarantee.md."""
     chosen, people = any(isinstance(event, Choices) for event in g.events), g.rows_per_person > 1
     main = "E U(Z − ε)" if chosen else "Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ)"
-    said = [f"δ = {main}{_cut(g)}. There μ² is {f'r²·({_sums(g)})' if people else _sums(g)}."]
+    said = [f"δ = {main}{_cut(g)}. Here μ² is {f'r²·({_sums(g)})' if people else _sums(g)}."]
     if chosen:
         said += [
             "Z is normal with mean μ²/2 and variance μ². U(y) starts as the larger of 1 − e^(−y) and 0. "
             "Go through the choices, the last event first, N times each, and replace U(y) by the "
             "largest p·U(y + t) + (1 − p)·U(y + t − η) over 0 ≤ t ≤ η, where p is (e^η − e^t)/(e^η − 1) "
             f"and η is {'r·λ·w' if people else 'λ·w'}.",
-            "Lumberjack computes U from above, by some per cent for hundreds of choices. Where it is "
-            f"smaller, the first term is instead the price in zCDP, {_ZCDP}; a is ε and ρ is "
-            "μ²/2 + Σ N·η²/8.",
+            "Lumberjack computes an upper bound on U, some per cent too large for hundreds of "
+            f"choices. Where it is smaller, the first term is instead the price in zCDP, {_ZCDP}; a is "
+            "ε and ρ is μ²/2 + Σ N·η²/8.",
         ]
     return said
 
@@ -90,7 +90,7 @@ def _zcdp(g: Guarantee) -> list[str]:
     """zCDP of everything, and the cut-offs."""
     rho = f"({_sums(g)})/2 + Σ N·(λ·w)²/8 over choices"
     rho = f"r²·({rho})" if g.rows_per_person > 1 else rho
-    cut = f" To it comes{_cut(g).removeprefix(' +')}." if _cut(g) else ""
+    cut = f" To this add{_cut(g).removeprefix(' +')}." if _cut(g) else ""
     return [f"δ is {_ZCDP}; a is ε and ρ is {rho}.{cut}"]
 
 
@@ -102,5 +102,5 @@ def _paper(g: Guarantee) -> list[str]:
         "δ is the largest, over j = 0 to m, of 1 − q + q·G(s·ε − ln q, √j/σ) and G(s·ε + ln q, √j/σ), "
         "where q is Φ(Δ/σ)^(m − j), G(a, μ) is Φ(μ/2 − a/μ) − e^a·Φ(−μ/2 − a/μ), and G(a, 0) is 0; m, σ "
         "and Δ are those of the threshold queries.",
-        f"To it comes {_ZCDP}; a is (1 − s)·ε and ρ is {rho}.",
+        f"To this add {_ZCDP}; a is (1 − s)·ε and ρ is {rho}.",
     ]

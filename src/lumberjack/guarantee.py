@@ -89,7 +89,7 @@ SEARCH_ASSUMPTIONS = (HEIGHT_PUBLIC, SEARCH_SUCCEEDED)
 SUM_BOUND = 2**12  # regression targets lie on a grid from -SUM_BOUND to SUM_BOUND
 _ROWS_PER_THRESHOLD = 20  # with fewer rows per threshold, trees stay stumps
 _ROWS_TIMES_MU = 1000  # with fewer rows, fitted leaves know little beyond the shares of the classes
-_WEAK_EPSILON, _WEAK_DELTA = 20.0, 0.01  # beyond these, a promise protects next to nobody
+_WEAK_EPSILON, _WEAK_DELTA = 20.0, 0.01  # beyond these, a promise is almost no protection
 _NO_QUERIES = ThresholdQueries(0, math.inf, None, math.inf, cut=-1)
 _LEARNED_USES = ("categories", "classes", "cuts", "scale")
 LEARNED = ("numbers_learned", "categories_learned", "cut_levels")  # missing in older records
@@ -172,7 +172,7 @@ class Guarantee:
         "prefixes". Guided forests of model files up to version 5 have "calibration" too: a histogram
         that corrects them.
     numbers_learned, categories_learned : int
-        Number columns whose cuts are learned, and columns whose values are: at most so many.
+        Upper limits on the columns whose cuts are learned, and on those whose categories are.
     cut_levels : int
         Levels of cuts of a number, so at most 2^cut_levels - 1 cuts.
     structure_share : float or None
@@ -287,12 +287,12 @@ class Guarantee:
 
     @property
     def cuts_numbers(self) -> bool:
-        """Whether numbers are cut before trees are made, also where their range was given."""
+        """Whether cuts of numbers are learned before trees are made, even where a range was given."""
         return self.guided_levels > 0 or self.fits_leaves
 
     @property
     def stages(self) -> int:
-        """What progress counts: trees, or steps of a fit."""
+        """Number of stages that progress shows: trees, or steps of a fit."""
         steps = [e.count for use in FIT_USES[1:] for e in self.events_for(use)]
         return sum(steps) if steps else self.n_estimators
 
@@ -485,7 +485,7 @@ class Guarantee:
         return True
 
     def _consistent_events(self, trees: int) -> bool:
-        """Whether no count of a forest or search is too small, nor a range."""
+        """Whether all counts and ranges of a forest or search are large enough."""
         if self.fits_leaves:
             return self._consistent_fit()
         if self._queries.count < trees * queries_of(self.method, self.max_depth):
@@ -507,7 +507,7 @@ class Guarantee:
         return all(e.count >= trees * leaf_counts(self.leaf, self.max_depth) for e in leaves)
 
     def _consistent_fit(self) -> bool:
-        """Whether no step of a fit is missing, and a number has its scale and its clips."""
+        """Whether a fit has all its steps and, for numbers, its scale and clips."""
         if self.accounting != "joint" or (self.leaf != "fitted" and not self.event("scale")):
             return False
         clips = self.event("clips")
@@ -579,7 +579,7 @@ class Guarantee:
         refuse_misfits(found, {name: field.type for name, field in fields.items() if name != "events"})
         for name in ("assumptions", "caveats"):
             found[name] = tuple(found[name])
-            if not "".join(found[name]).isprintable():  # nobody may add lines to what is printed
+            if not "".join(found[name]).isprintable():  # a file must not add lines to what is printed
                 raise ValueError(f"not a guarantee: {name} must be printable")
         listed = tuple(read_event(pairs, has_use=not old) for pairs in events)
         return cls(**found, events=with_uses(listed, found["leaf"]) if old else listed)
@@ -605,6 +605,6 @@ class Guarantee:
 
 
 def _is_choice(event: Choices, least: float) -> bool:
-    """Whether it chooses at all, and by scores of a range that is proved."""
+    """Whether its exponent is positive and its score range at least the proved one."""
     wide = check_real("score_range", event.score_range) >= least
     return wide and check_real("exponent", event.exponent) > 0

@@ -64,7 +64,7 @@ class Gini:
         return _gini(left, total)
 
     def size(self, left: Integers) -> int:
-        """How many rows a count is about."""
+        """Number of rows in a count."""
         return int(left.sum())
 
 
@@ -89,7 +89,7 @@ class Variance:
         return _variance(left, total)
 
     def size(self, left: Integers) -> int:
-        """How many rows a count is about."""
+        """Number of rows in a count."""
         return int(left[0])
 
 

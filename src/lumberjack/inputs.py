@@ -125,7 +125,7 @@ def split_target(X: Any, y: Any) -> tuple[Any, Any]:
 
 
 def check_weights(name: str, given: Any) -> NDArray[np.float64]:
-    """Weights of columns or classes: not all 0, and within what floats can tell apart."""
+    """Weights of columns or classes: not all 0, and within the resolution of floats."""
     try:
         weights = np.asarray(list(given), dtype=float)
     except (TypeError, ValueError, OverflowError):
@@ -247,7 +247,7 @@ def _kind_of_id(person: Any) -> str:
         missing, kind = is_missing(person), type(person).__name__
         if isinstance(person, float | np.floating) and not missing:
             if not (float(person).is_integer() and abs(float(person)) < 2**53):
-                raise ValueError("person_ids must be text or whole numbers, exact as they are")
+                raise ValueError("person_ids must be text or exact whole numbers")
             kind = "whole number"
         elif not missing and not isinstance(person, dt.date | uuid.UUID):
             raise ValueError("person_ids must hold one plain id for each row, none of them missing")
@@ -257,8 +257,8 @@ def _kind_of_id(person: Any) -> str:
 
 
 def content(codes: NDArray[Any], labels: Sequence[Any]) -> NDArray[np.uint64]:
-    """Numbers that depend on each row's own value; codes of labels depend on the other rows, too."""
-    codes = codes.astype(np.int64)  # those of a target have 32 bits and a sign
+    """Keys that depend on each row's own value alone, unlike the codes of labels."""
+    codes = codes.astype(np.int64)  # a target's codes are int32
     if not labels:
         return codes.view(np.uint64)
     keys = np.array([*map(hash_label, labels), OTHER, MISSING], dtype=np.uint64)

@@ -2,10 +2,10 @@
 
 In: a fitted estimator, or bytes that anybody may have written. Out: bytes that are the same for the same
 model, or plain checked values; ``forest.load`` makes an estimator of them. ``docs/model_file.md``
-describes the format: a fixed start, a JSON header, arrays as they lie in memory, a digest.
+describes the format: a fixed start, a JSON header, raw arrays, a digest.
 
-Nothing is compressed, so a length can be checked against the file before anything is made. A file from
-a stranger ends in a ValueError or in values that the rest of the library can trust.
+Nothing is compressed, so a length can be checked against the file before anything is made. An untrusted
+file gives a ValueError, or values that the rest of the library can trust.
 """
 
 import dataclasses
@@ -75,7 +75,7 @@ _ALLOWED = 4
 _ALLOWED_ALWAYS = 32 * 2**20
 _BYTES_PER_VALUE = 150
 _BYTES_PER_TREE = 2000
-_BYTES_PER_LEAF = 400  # of a fitted forest, while its trees are made again
+_BYTES_PER_LEAF = 400  # of a fitted forest, while its trees are rebuilt
 _EQUAL = 1e-9  # sums of sizes are not the same to the last bit everywhere
 
 
@@ -126,7 +126,7 @@ def pack(model: Fitted) -> bytes:
 
 
 def unpack(data: bytes) -> Stored:
-    """Read what ``pack`` made; anything else is a ValueError that says why.
+    """Read what ``pack`` made; anything else raises a ValueError that says why.
 
     Formal guarantees
     -----------------
@@ -141,13 +141,13 @@ def unpack(data: bytes) -> Stored:
             header["guarantee"] = _with_events(header["guarantee"])
         return _restore(header, arrays, version, len(data))
     except ValueError as error:
-        raise ValueError(f"not a sound model file: {error}") from None
+        raise ValueError(f"not a valid model file: {error}") from None
     except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise ValueError(f"not a sound model file: {type(error).__name__} in its header") from None
+        raise ValueError(f"not a valid model file: {type(error).__name__} in its header") from None
 
 
 def read_model(path: str | os.PathLike[str]) -> Stored:
-    """Read a model file; ValueError when it is none, OSError when it cannot be read."""
+    """Read a model file; ValueError if it is not one, OSError if it cannot be read."""
     with Path(path).open("rb") as file:
         start = file.read(_START.size)
         if start[: len(MAGIC)] != MAGIC:  # before a wrong and perhaps huge file is read
@@ -162,13 +162,13 @@ def read_model(path: str | os.PathLike[str]) -> Stored:
 
 
 def _to_json(value: Any) -> bytes:
-    """JSON in one spelling: what is read must be spelled the same way."""
+    """Canonical JSON: what is read must have the same bytes."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain)
     return text.encode("ascii")
 
 
 def _plain(value: Any) -> Any:
-    """Python's own value for NumPy's."""
+    """Convert NumPy values to plain Python ones."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     raise ValueError(f"a {type(value).__name__} cannot be kept in a model file")
@@ -229,7 +229,7 @@ def _narrow(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _check_frame(data: bytes) -> tuple[bytes, int, int]:
-    """The header's bytes, where the arrays begin, and the version, once start and digest are right."""
+    """Check start and digest; returns the header's bytes, where the arrays begin, and the version."""
     if not data or data[: len(MAGIC)] != MAGIC[: len(data)]:
         raise ValueError("not a Lumberjack model file")
     if len(data) < _START.size + _DIGEST:
@@ -243,7 +243,7 @@ def _check_frame(data: bytes) -> tuple[bytes, int, int]:
         raise ValueError("the model file is damaged or cut off: its digest does not match")
     end = _START.size + length
     if end > len(data) - _DIGEST:
-        raise ValueError("not a sound model file: its header is longer than the file")
+        raise ValueError("not a valid model file: its header is longer than the file")
     return data[_START.size : end], end, version
 
 
@@ -253,14 +253,14 @@ def _read_header(text: bytes, size: int) -> dict[str, Any]:
         header = json.loads(text.decode("ascii"))
     except ValueError:
         raise ValueError("its header is not plain JSON") from None
-    if _to_json(header) != text:  # also refuses doubled keys, NaN and hidden text
-        raise ValueError("its header is not spelled as it should be")
+    if _to_json(header) != text:  # also refuses duplicate keys, NaN and extra blanks
+        raise ValueError("its header is not canonical JSON")
     _check_text(header)
     known = {
         "estimator", "parameters", "guarantee", "domain", "columns", "classes", "bounds", "arrays",
     }  # fmt: skip
     if not isinstance(header, dict) or set(header) != known:
-        raise ValueError("its header has other fields than it should")
+        raise ValueError("its header has missing or unknown fields")
     return header
 
 
@@ -271,12 +271,12 @@ def _refuse_greed(cost: int, size: int) -> None:
 
 
 def _check_text(value: Any) -> None:
-    """Refuse half characters, which nothing can print."""
+    """Refuse lone surrogates, which cannot be printed."""
     if isinstance(value, str):
         try:
             value.encode("utf-8")
         except UnicodeEncodeError:
-            raise ValueError("its header has text that is no Unicode") from None
+            raise ValueError("its header has text that is not Unicode") from None
     elif isinstance(value, dict):
         for name, item in value.items():
             _check_text(name)
@@ -298,7 +298,7 @@ def _read_arrays(data: bytes, listed: Any, place: int, version: int) -> dict[str
         dimensions = 2 if name in ("values", "calibration") else 1
         proper = len(shape) == dimensions and all(type(n) is int and n >= 0 for n in shape)
         if kind not in _STORED_TYPES or not proper:
-            raise ValueError(f"array {quote(name)} has no proper type or shape")
+            raise ValueError(f"array {quote(name)} has an invalid type or shape")
         dtype = np.dtype(kind)
         size = int(np.prod([1, *shape], dtype=object))
         if size * dtype.itemsize > len(data) - _DIGEST - place:
@@ -318,10 +318,10 @@ def _restore(header: dict[str, Any], arrays: dict[str, NDArray[Any]], version: i
     if guarantee.leaf not in leaves.get(kind, ()) or guarantee.method != method:
         raise ValueError("the estimator does not fit the guarantee")
     if guarantee.fits_leaves and version < 5:
-        raise ValueError("its format knows no fitted leaves")
+        raise ValueError("its format has no fitted leaves")
     domain = Domain.from_dict(header["domain"])
     if domain.to_dict() != header["domain"]:
-        raise ValueError("its domain is not spelled as it should be")
+        raise ValueError("its domain is not in canonical form")
     columns = header["columns"]
     if columns is not None:
         if not isinstance(columns, list) or sorted(columns) != sorted(domain):
@@ -341,7 +341,7 @@ def _restore(header: dict[str, Any], arrays: dict[str, NDArray[Any]], version: i
     forest = _restore_forest(arrays, domain, guarantee, target, size)
     is_old = version <= CALIBRATED and guarantee.guided_levels > 0 and guarantee.leaf in SIZED
     paid = guarantee.event("calibration") is not None
-    _rule(paid == is_old, "a histogram is priced that such a forest has not, or the reverse")
+    _rule(paid == is_old, "a calibration histogram is priced but not used, or the reverse")
     if version <= CALIBRATED:
         target = with_curves(target, arrays.get("calibration"), guarantee)
     released = Released(guarantee, columns, domain, target, forest)
@@ -405,7 +405,7 @@ def _restore_guarantee(found: dict[str, Any], version: int) -> Guarantee:
         or not 1e-300 < guarantee.delta < 1
         or not all(0 <= getattr(guarantee, name) <= 10**9 for name in LEARNED)
     ):
-        raise ValueError("its guarantee holds numbers that make no sense")
+        raise ValueError("its guarantee holds events or numbers that no fit could have")
     return guarantee
 
 
@@ -457,7 +457,7 @@ def _restore_parameters(found: Any, domain: Domain, kind: str) -> dict[str, Any]
             or name in _AT_HOME
             or (name == "domain" and value is not None)
         ):
-            raise ValueError(f"parameter {quote(name)} is not plain")
+            raise ValueError(f"parameter {quote(name)} is not a plain value")
         parameters[name] = value
     needed = (*_NEEDED, "leaf") if kind == "classifier" else _NEEDED
     if not set(needed) <= set(parameters):
@@ -553,10 +553,10 @@ def _restore_forest(
     if not least <= len(nodes) <= most or nodes.dtype.kind == "f" or (nodes < 1).any():
         raise ValueError("its number of trees is not that of the guarantee")
     if lengths != {sum(nodes.tolist())}:
-        raise ValueError("its trees are not as long as it says")
+        raise ValueError("its arrays do not have the lengths of its trees")
     shape = (int(np.sum(arrays["feature"] == LEAF)), target.leaves.n_values)
     if values.shape != shape or not _sensible(values):
-        raise ValueError("its leaves do not hold one proper value each")
+        raise ValueError("its leaves do not hold one valid value each")
     if target.leaves.holds == "labels" and not _one_hot(values):
         raise ValueError("its leaves do not hold one label each")
     if target.leaves.holds == "weights":

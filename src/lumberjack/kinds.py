@@ -1,10 +1,11 @@
 """What a column holds, and the integer codes of its values.
 
 In: columns of values. Out: 32-bit codes. A number becomes a place on a public grid, or the number of
-learned cuts below it; a category becomes its position in a list. MISSING and OTHER are apart.
+learned cuts below it; a category becomes its position in a list. MISSING and OTHER have codes of their
+own.
 
 Tables whose columns have few codes each are kept in 8 or 16 bits (``compact``), shifted so that MISSING
-and OTHER fit; kernels take the shift off as they read (``shift_of``).
+and OTHER fit; kernels subtract the shift as they read (``shift_of``).
 """
 
 import math
@@ -144,7 +145,7 @@ class Numeric:
 
 
 class _Derived:
-    """What follows from the fields of a dataclass is kept for the next call, but not pickled."""
+    """Caches what is derived from the fields of a dataclass, but does not pickle it."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
@@ -152,7 +153,7 @@ class _Derived:
 
 @dataclass(frozen=True)
 class Cuts(_Derived):
-    """Numbers told apart by cuts: all numbers between two of them have one code.
+    """Numbers binned by cuts: all numbers between two cuts have one code.
 
     Parameters
     ----------
@@ -319,14 +320,14 @@ def list_values(name: str, values: Column, out: Places) -> tuple[Category, ...]:
     """The distinct values of an open column, sorted, with each row's position among them in ``out``.
 
     Each value has one spelling, whatever row it comes from: 1.0 is 1. Values that no file could hold
-    (infinite numbers, broken text, numbers that are no floats) are OTHER. All are fresh objects,
-    as one of the caller would show the row it came from.
+    (infinite numbers, broken text, numbers that are not floats) are OTHER. All are fresh objects,
+    as objects of the caller would reveal the row they came from.
     """
     if values.is_temporal:
         raise TypeError(f"column {quote(name)} holds dates, but its domain is a set of categories")
     try:
         items, rows = values.distinct()
-    except TypeError:  # no hash
+    except TypeError:  # unhashable
         raise TypeError(_NO_CATEGORIES.format(quote(name))) from None
     types = set(map(type, items)) - {type(None)}
     if not all(issubclass(t, str | numbers.Real | np.bool_) for t in types):

@@ -63,7 +63,7 @@ class Task:
     labels : dict of str to tuple
         The values that the codes of an open column stand for: private.
     weights : ndarray or None
-        Public chances of the columns to be split on.
+        Public weights for drawing the column of a random split.
     """
 
     domain: Domain
@@ -123,7 +123,7 @@ class Recode:
 
 
 class Learned(NamedTuple):
-    """A task without open questions.
+    """A task with nothing left open.
 
     Attributes
     ----------
@@ -184,7 +184,7 @@ def _new_codes(labels: Sequence[Category], kind: Known) -> NDArray[np.uint32]:
 
 @dataclass(frozen=True)
 class Learner:
-    """Asks rows one thing after the other, with the noise that the guarantee prices."""
+    """Queries rows, one question after the other, with the noise that the guarantee prices."""
 
     rows: Rows
     guarantee: Guarantee

@@ -70,7 +70,7 @@ class Entry:
     scale : (float, float) or None
         Place and scale of a target, where they were learned.
     limits : (float, float) or None
-        Bounds of predictions that were declared, where place and scale were learned all the same.
+        Declared bounds of predictions, if place and scale were learned nevertheless.
     """
 
     name: str
@@ -199,7 +199,7 @@ def target_of(released: Released) -> Entry:
 
 
 def fit_in_words(released: Released) -> tuple[str, ...]:
-    """Which trees a model of fitted leaves has, what was released of the data, and what weights mean."""
+    """Which trees a model of fitted leaves has, what was released, and what weights mean."""
     split = [len(tree.columns) for tree in released.forest.trees]
     columns, pairs = split.count(1), split.count(2)
     steps = {use: sum(e.count for e in released.guarantee.events_for(use)) for use in FIT_USES}
@@ -208,7 +208,7 @@ def fit_in_words(released: Released) -> tuple[str, ...]:
         f"{columns:,} tree{'s' * (columns != 1)} of one column and {pairs:,} of a pair of columns"
     )
     said = (
-        "Released of the data, with noise: how many rows are in each cell of each column (an interval "
+        "Released from the data, with noise: how many rows are in each cell of each column (an interval "
         f"of a number, a category, or missing); and, in {steps['columns']:,} steps on columns and "
         f"{steps['pairs']:,} on columns and pairs, for each leaf, and for groups of leaves of a column, "
         "the sum of how far the predictions of their rows were off (residuals). "
@@ -280,7 +280,7 @@ def shares(guarantee: Guarantee) -> dict[str, float]:
 def spread(cuts: Sequence[float]) -> NDArray[np.float64]:
     """Where to draw cuts, from 0 to 1: to scale in the middle, compressed far from it.
 
-    The scale is asinh((cut - median) / unit), where the unit is half the distance of the quartiles:
+    The scale is asinh((cut - median) / unit), where the unit is half the interquartile range:
     about linear between them, logarithmic outside. Cuts beyond _FAR are drawn at the end.
     """
     with np.errstate(over="ignore"):
@@ -306,5 +306,5 @@ def aligned(rows: list[tuple[str, str]]) -> list[str]:
 
 
 def _plain(value: Any, temporal: bool) -> Any:
-    """A number as JSON holds it; infinite ones, which it cannot, as text."""
+    """A number for JSON; dates and infinite numbers as text."""
     return one(value, temporal) if temporal or not math.isfinite(value) else value

@@ -197,7 +197,7 @@ class RoundedGaussian:
     def draw(
         self, size: int, bits: Bits, keys: Words | None = None, purpose: Purpose = Purpose.COUNT
     ) -> Integers:
-        """Draw ``size`` integers. ``keys``, shape (size,), name the draws when bits are seeded."""
+        """Draw ``size`` integers. ``keys``, shape (size,), identify the draws when bits are seeded."""
         out = np.empty(size, dtype=np.int64)
         for block in _blocks(size):
             some = None if keys is None else keys[block]
@@ -261,7 +261,7 @@ class ThresholdCoin:
         self._table = _Coins(self.cut, self.sure, top, lower, upper)
 
     def draw(self, counts: Integers, bits: Bits, keys: Words | None = None) -> NDArray[np.bool_]:
-        """Toss one coin for each count, shape (n,). ``keys`` name the coins when bits are seeded."""
+        """Toss one coin for each count, shape (n,). ``keys`` identify the coins when bits are seeded."""
         counts = _check_counts(counts, self.largest)
         out = np.empty(len(counts), dtype=np.int8)
         for block in _blocks(len(counts)):
@@ -489,7 +489,7 @@ def _settle_coin(sigma: float, threshold: float, q: int, word: int, more: Callab
 
 
 def passing(sigma: float, threshold: float, q: int) -> Any:
-    """Chance that q + N(0, sigma^2) exceeds the threshold, as precise as mpmath is set to."""
+    """Chance that q + N(0, sigma^2) exceeds the threshold, at the current precision of mpmath."""
     mp = exact.mp
     return mp.erfc((mp.mpf(threshold) - q) / (mp.mpf(sigma) * mp.sqrt(2))) / 2
 
@@ -556,5 +556,5 @@ def _check_counts(counts: Integers, largest: int) -> Integers:
     if counts.size and counts.min() < 0:
         raise ValueError("counts must not be negative")
     if counts.size and counts.max() > largest:
-        raise ValueError("counts must not exceed the largest count that was announced")
+        raise ValueError("counts must not exceed largest")
     return counts.astype(np.int64, copy=False)

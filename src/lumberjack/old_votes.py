@@ -137,7 +137,7 @@ def with_curves(target: Target, found: NDArray[Any] | None, guarantee: Guarantee
         raise ValueError("its calibration is not that of the guarantee")
     low, high = np.transpose(_CURVE_BOUNDS if classes else _LINE_BOUNDS)
     if not ((curves >= low) & (curves <= high)).all():  # also refuses NaN
-        raise ValueError("its calibration makes no sense")
+        raise ValueError("its calibration is out of range")
     how = (guarantee.leaf_noise or 0.0, guarantee.n_estimators, curves)
     if isinstance(target.leaves, Counts) and isinstance(target, Classes):
         return OldClasses(target.labels, target.leaf, target.learned, *how)

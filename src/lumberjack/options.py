@@ -37,7 +37,7 @@ Delta = Annotated[
 Trees = Annotated[
     int,
     typer.Option(
-        "--trees", help="Number of trees. Fitted leaves: of columns whose pairs may have a tree each."
+        "--trees", help="Number of trees. Fitted leaves: number of columns that may form pairs."
     ),
 ]
 Depth = Annotated[

@@ -54,8 +54,8 @@ def plot_regions(
     Parameters
     ----------
     model : LumberjackClassifier or LumberjackRegressor
-        A classifier shows its most probable class, more strongly if it is surer; a regressor its
-        prediction.
+        A classifier shows its most probable class, in a stronger tint the more probable it is; a
+        regressor its prediction.
     features : (str, str)
         Two numeric columns of the domain: x and y axis.
     fixed : dict or None
@@ -116,7 +116,7 @@ def plot_regions(
 
 
 def _extent(kind: Number) -> tuple[float, float]:
-    """From where to where to draw: the range, or the middle 90 % of the cuts if there is none."""
+    """The interval to draw: the range, or the middle 90 % of the cuts if there is none."""
     grid = kind.grid if isinstance(kind, Cuts) else kind
     if grid.is_bounded:
         return grid.low, grid.high
@@ -222,7 +222,7 @@ def plot_tree(model: Fitted, tree: int = 0, *, max_depth: int = 3, ax: Any = Non
 
 
 def _places(tree: Any, inner: set[int]) -> dict[int, float]:
-    """Where each shown node stands: ends of branches side by side, others above their children."""
+    """Horizontal position of each shown node: leaves side by side, others above their children."""
     place: dict[int, float] = {}
     order: list[int] = []
     todo, ends = [0], 0

@@ -112,7 +112,7 @@ def plan(
     rows_per_person : int
         Maximum number of rows per person; above 1 the guarantee is for persons.
     unit : {"row", "person"} or None
-        What the guarantee is for. ``fit`` with ``person_ids`` always protects persons, also with one row
+        What the guarantee is for. ``fit`` with ``person_ids`` always protects persons, even with one row
         each. None: persons if ``rows_per_person`` is above 1, and rows otherwise.
     sum_bound : int or None
         For "mean": the largest target in steps of its grid; None: the grid that the regressor uses.
@@ -218,7 +218,7 @@ def plan(
 
 @lru_cache(maxsize=64)
 def _calibrate(epsilon: float, delta: float, parts: tuple[Part, ...], r: int) -> tuple[Event, ...]:
-    """``calibrate``, once for the check of parameters and for the fit."""
+    """``calibrate``, cached: the check of parameters and the fit share one call."""
     return calibrate(epsilon, delta, parts, r)
 
 
@@ -315,7 +315,7 @@ def _values(count: int, use: QueryUse) -> ThresholdQueries:
 
 
 def _leaf_templates(leaf: Leaf, k: int, bound: int) -> tuple[NoisySums, ...]:
-    """What leaves release; noise of 1 for counts alone costs as much as all of it."""
+    """What leaves release, together at the price of counts alone with noise 1."""
     if leaf != "mean":
         return (NoisySums(k, 1.0),)
     return (
@@ -372,7 +372,7 @@ def plan_heavy_hitters(
 
 
 def _with_threshold(events: Sequence[Event], threshold: float | None, r: int) -> tuple[Event, ...]:
-    """The events with the threshold that was asked for, or the smallest, for nodes.
+    """The events with the requested threshold for nodes, or the smallest one.
 
     A larger threshold raises the largest count that may be dropped below it, without rounding.
     """

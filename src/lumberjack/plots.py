@@ -38,7 +38,7 @@ Floats = NDArray[np.float64]
 _MISSING_AT = 1.15  # where a picture of rows from 0 to 1 shows missing values
 _ROOM = 0.22  # of the width of a picture, for the text of a tick
 _LETTERS = 20  # of a category
-_RARE = 0.005  # share of the rows from which a weight is drawn strongly
+_RARE = 0.005  # cells with a smaller share of the rows are drawn faintly
 
 
 def plot_privacy_utility(
@@ -212,9 +212,10 @@ def plot_effects(
     Notes
     -----
     Numbers are steps between cuts, each as wide as its expected share of rows, with missing values
-    apart; categories are bars, and "unknown" is any other value. What is faint is expected to hold less
-    than 0.5 % of the rows, so its weight is mostly noise. The unit is log odds of the second class, log
-    chances of each of several classes, or that of the target. What pairs of columns add is not shown.
+    apart; categories are bars, and "unknown" is any other value. Faint cells are expected to hold less
+    than 0.5 % of the rows, so their weights are mostly noise. The unit is log odds of the second class,
+    log chances of each of several classes, or that of the target. What pairs of columns add is not
+    shown.
 
     Examples
     --------
@@ -264,7 +265,7 @@ class _Effect(NamedTuple):
 
     @property
     def clearness(self) -> Floats:
-        """How strongly each cell is drawn."""
+        """Opacity of each cell."""
         return np.where(self.sizes < _RARE * self.sizes.sum(), 0.25, 1.0)
 
 
@@ -322,7 +323,7 @@ def _draw_steps(ax: Any, effect: _Effect, labels: list[str], most: int) -> None:
 
 
 def _apart(places: Floats) -> list[int]:
-    """Some places, from the first on, that leave room for a text between them."""
+    """Indices of places far enough apart for a label at each, from the first on."""
     chosen: list[int] = []
     for i, place in enumerate(places.tolist()):
         before = places[chosen[-1]] if chosen else -1.0

@@ -5,9 +5,9 @@ The exponential mechanism multiplies such weights by its own, which costs nothin
 can tell few places apart; there the prior keeps its cut near cuts that were released.
 
 *Between two cuts* places in the middle are the likeliest, by the numbers that they stand for. *Beyond
-the outermost cut* those are about as far from it as it is from the next one; by powers of two, other
-distances are the less likely the more they differ. *Without cuts* numbers are mostly neither tiny nor
-huge. Every place of the grid keeps a part of the weight, as numbers may lie anywhere.
+the outermost cut* the likeliest places are as far from it as the next cut is; other distances are less
+likely the more octaves they differ. *Without cuts* numbers are mostly neither tiny nor huge. Every place
+of the grid keeps a part of the weight, as numbers may lie anywhere.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ class PlacePrior:
     Attributes
     ----------
     edges : ndarray of int64, shape (n_segments + 1,)
-        The first place of each segment, and the first one behind the last.
+        The first place of each segment, and one past the last place.
     weights : ndarray of int64, shape (n_segments,)
         Of a single place: at least 1. All places together weigh less than 2^47.
 
@@ -65,7 +65,7 @@ class PlacePrior:
     def shaped(
         cls, first: int, last: int, edges: Integers, masses: Integers, everywhere: int = _EVERYWHERE
     ) -> "PlacePrior":
-        """Weights of segments in the ratio of their masses, and 2^-everywhere of all for all places.
+        """Segments weighted by their masses, with a share 2^-everywhere spread evenly over all places.
 
         ``edges``, one more than ``masses``, increase; what is outside first to last is cut off, and a
         segment without places has no weight.
@@ -92,12 +92,12 @@ class PlacePrior:
         return np.append(0, np.cumsum(self.weights * np.diff(self.edges)))
 
     def below(self, places: Any) -> Integers:
-        """Weight of all places below each of some, which are from first to last + 1."""
+        """Total weight below each of ``places``, which lie between first and last + 1."""
         segment = np.searchsorted(self.edges[1:-1], places, side="right")
         return np.asarray(self._below[segment] + (places - self.edges[segment]) * self.weights[segment])
 
     def place(self, weight: int) -> int:
-        """The place at which the weight of all up to and with it exceeds ``weight``."""
+        """The first place whose cumulative weight, its own included, exceeds ``weight``."""
         segment = int(np.searchsorted(self._below[1:-1], weight, side="right"))
         return int(self.edges[segment] + (weight - self._below[segment]) // self.weights[segment])
 
@@ -141,7 +141,7 @@ def prior_of_centre(limits: tuple[float, float] | None) -> PlacePrior:
 
 
 def prior_within(grid: tuple[int, int], low: int, high: int) -> PlacePrior:
-    """Places from ``low`` to ``high``, all alike, and rarely any other of a grid."""
+    """Equal weights from ``low`` to ``high``, and small ones for all other places of a grid."""
     return PlacePrior.shaped(*grid, np.array([low, high + 1]), np.ones(1, dtype=np.int64), _RARELY)
 
 

@@ -17,7 +17,7 @@ try:  # scikit-learn 1.9 and later
 except ImportError:
 
     class _NoContext:
-        """Stands in for scikit-learn's callback context, which has nobody to tell."""
+        """Stands in for scikit-learn's callback context, without listeners."""
 
         def subcontext(self, **kw: Any) -> "_NoContext":
             return self
@@ -52,7 +52,7 @@ M = TypeVar("M", bound=Callable[..., Any])
 
 
 class Advance(Protocol):
-    """What ``progress`` gives: call it once for each step done."""
+    """What ``progress`` yields: call it once for each step done."""
 
     def __call__(self) -> None:
         """One more step is done."""

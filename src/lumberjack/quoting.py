@@ -1,4 +1,4 @@
-"""Names and labels of a stranger's file in messages: short, and unable to steer a terminal."""
+"""Names and labels of untrusted files in messages: short, and unable to control a terminal."""
 
 import reprlib
 from collections.abc import Iterable, Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 __all__ = ["CONTROL", "bare", "bare_all", "one_line", "quote", "quote_all", "reading"]
 
-# A name in a stranger's file must not control a terminal or reverse the text around it: control
+# A name in an untrusted file must not control a terminal or reverse the text around it: control
 # characters, line separators and characters that change the direction of writing are replaced.
 CONTROL = {
     code: "\ufffd"
@@ -23,12 +23,12 @@ quote = _short.repr
 
 
 def bare(name: str) -> str:
-    """A name without quotation marks, unless it is long or could steer a terminal."""
+    """A name without quotation marks, unless it is long or could control a terminal."""
     return name if name.isprintable() and len(name) <= _MOST else quote(name)
 
 
 def one_line(text: str) -> str:
-    """Text for a terminal that adds no line which looks like one of ours."""
+    """Text for a terminal in one line, so that it cannot fake another line of output."""
     return text.translate({**CONTROL, ord("\n"): "\ufffd"})
 
 

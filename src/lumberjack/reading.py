@@ -58,7 +58,7 @@ class Matcher:
         self.text = text  # a text file: missing values have spellings, too
 
     def __call__(self, value: Any) -> Any:
-        """The category, None for a missing value, or the value itself when it is no category."""
+        """The category, None for a missing value, or the value itself if it is not a category."""
         if value in self.known:
             return self.known[value]
         if isinstance(value, str):
@@ -119,7 +119,7 @@ class Source:
     domain : Domain
         Of the columns to be encoded.
     types : dict of str to str
-        How the text of open columns is meant: see ``Table.read_types``.
+        How the text of open columns is read: see ``Table.read_types``.
     """
 
     table: Table
@@ -136,7 +136,7 @@ class Source:
 
         ``check`` counts values outside the domain.
 
-        Memory: the result, an eighth of it, and one chunk.
+        Memory: 9/8 of the result, and one chunk.
         """
         n, domain = 0, self.domain
         codes = np.empty((0, len(domain)), dtype=np.uint32)
@@ -195,7 +195,7 @@ class Source:
     def _column(
         self, name: str, kind: Kind, given: Numbers | Values
     ) -> tuple[Column, NDArray[np.int64] | None]:
-        """A column of a chunk as its kind wants it; and if these are distinct values, where each is."""
+        """A column of a chunk as its kind reads it; for distinct values, each row's place among them."""
         if not isinstance(given, Values):
             return Column(given), None
         distinct = np.empty(len(given.distinct), dtype=object)
@@ -275,7 +275,7 @@ def person_reader(name: str) -> Reader:
         try:
             people = read_people([column.distinct[i] for i in used.tolist()])
         except ValueError:
-            problem = "has missing values, or values that are no ids; leave those rows out"
+            problem = "has missing values, or values that are not ids; leave those rows out"
             raise ValueError(f"the column of persons, {quote(name)}, {problem}") from None
         number[used] = [seen.setdefault(person, len(seen)) for person in people]
         return number[column.place]

@@ -121,7 +121,7 @@ class Released:
 
     @property
     def doubts(self) -> list[str]:
-        """What whoever uses the model should know, by released values alone."""
+        """Warnings for users of the model, from released values alone."""
         found = [f"{NOTHING} {self.guarantee.way_out}"] if self.learned_nothing else []
         if self.without_categories:
             found.append(
@@ -186,9 +186,10 @@ class Released:
 
     @cached_property
     def _class_totals(self) -> Floats:
-        """Rows of each class, or votes for it, as far as released values tell.
+        """Rows of each class, or votes for it, estimated from released values.
 
-        Weights of leaves do not tell them: average chances over independent columns do.
+        For fitted leaves: mean probabilities over rows with independent columns, times the number of
+        rows.
         """
         if not self.guarantee.fits_leaves:
             return np.asarray(np.sum([v.sum(axis=0) for v in self.forest.values], axis=0))

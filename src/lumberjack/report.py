@@ -134,17 +134,17 @@ class Description:
         return f"({g.epsilon:g}, {g.delta:g})-differential privacy for every {self.unit}"
 
     def in_words(self) -> list[str]:
-        """The guarantee for readers who do not compute."""
+        """The guarantee in plain words."""
         g = self.guarantee
-        bounded = min(max(g.epsilon, 0.0), 700.0)  # beyond, floats end and the promise is none
+        bounded = min(max(g.epsilon, 0.0), 700.0)  # beyond, floats overflow and nothing is promised
         factor, sure = math.exp(bounded), 1 / (1 + math.exp(-bounded))
         said = [
             f"Take the training data with and without one {self.unit}. Whatever anybody concludes from "
             "this model, now or later and with any other knowledge, is at most "
             f"{factor:.4g} times as likely with that {g.unit} as without, or the other way round, apart "
             f"from a chance of {g.delta:g}.",
-            f"So whoever thought it even odds that a certain {g.unit} was in the data can become, but "
-            f"for that chance, at most {sure:.1%} sure of it by studying the model.",
+            f"So whoever gave even odds that a certain {g.unit} was in the data can become at most "
+            f"{sure:.1%} sure of it by studying the model, apart from that chance.",
         ]
         if g.unit == "row":
             said.append(
@@ -281,7 +281,7 @@ class Description:
 
 
 def describe(model: Fitted, fingerprint: str | None = None) -> Description:
-    """Gather what there is to say about a fitted estimator."""
+    """Gather all facts about a fitted estimator."""
     released = released_by(model)
     g, forest = released.guarantee, released.forest
     ranked = sorted(released.importances().items(), key=lambda pair: -pair[1])

@@ -54,7 +54,7 @@ class Features(NamedTuple):
         Codes of each feature: cells of a range, parts between cuts, or categories.
     categorical : ndarray of bool, shape (n_features,)
     chances : ndarray of float64, shape (n_features,)
-        Cumulative chance of each feature to be tried.
+        Cumulative probabilities of the features, by which one is drawn.
     """
 
     sizes: NDArray[np.int64]
@@ -73,7 +73,7 @@ class Features(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What the splits above a node leave to be split in it, with one entry for each feature.
+    """What the splits above a node leave to split, with one entry for each feature.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Split(NamedTuple):
     Attributes
     ----------
     feature : int
-        NO_SPLIT: it is not.
+        NO_SPLIT: nothing is left to split on.
     cut : int
         At most ``cut`` (numbers) or equal to it (categories) goes left.
     missing_left : bool

@@ -64,7 +64,7 @@ class Table:
     delimiter : str
         What separates the fields of a CSV file.
     locate : bool
-        Whether errors may name the line of a bad row: of use to the data holder, and to nobody else.
+        Whether errors may name the line of a bad row: for the data holder only.
     """
 
     path: Path
@@ -86,7 +86,7 @@ class Table:
         """Column names: the schema, and no row."""
         names = list(self._parquet().schema_arrow.names) if self.is_parquet else self._header()
         place: dict[str, int] = {}
-        for i, name in enumerate(names):  # by position: without a header the names would be data
+        for i, name in enumerate(names):  # positions, as names would be data if there is no header
             if (first := place.setdefault(name, i)) < i:
                 raise ValueError(f"{self.path}: columns {first + 1} and {i + 1} have the same name")
         return names
@@ -141,7 +141,7 @@ class Table:
         if date_format is not None:
             tests["datetime"] = partial(_are_dates, date_format)
         possible = {name: dict(tests) for name in names}
-        if not names:  # which Arrow would take for all of them
+        if not names:  # Arrow would read all columns
             return {}
         for batch in self._csv_batches(list(names), [], progress or (lambda _: None)):
             for name, column in zip(names, batch.columns, strict=True):
@@ -301,7 +301,7 @@ class Table:
             csv.field_size_limit(before)
 
     def _refuse_returns(self) -> None:
-        """Refuse a single column in which a carriage return ends a row: Arrow would make many of one.
+        """Refuse a single column in which a carriage return ends a row: Arrow would split such rows.
 
         With more columns the parts of a row have too few fields.
         """
@@ -364,12 +364,12 @@ def _is_number(text: str) -> bool:
 
 
 def is_null(text: str) -> bool:
-    """Whether a text file spells a missing value so."""
+    """Whether this text means a missing value in a file."""
     return text.strip() in NULLS
 
 
 def _are_numbers(column: Any) -> bool:
-    try:  # as the reader of CSV does it
+    try:  # like the CSV reader
         pc.cast(pc.ascii_trim(column, " \t"), pa.float64())
     except pa.ArrowInvalid:
         return False
@@ -406,5 +406,5 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     """The type of a column's values as ``Values`` has them."""
     if pa.types.is_dictionary(kind):
         return _plain(kind.value_type)
-    fine = pa.types.is_timestamp(kind) and kind.unit == "ns"  # Python's datetime knows none
+    fine = pa.types.is_timestamp(kind) and kind.unit == "ns"  # Python's datetime has no nanoseconds
     return pa.timestamp("us", kind.tz) if fine else kind

@@ -25,7 +25,7 @@ __all__ = ["FITTED_SCALES", "Classes", "Learnable", "Numbers", "OpenClasses", "O
 Floats = NDArray[np.float64]
 FITTED_SCALES = 8.0  # the same for fitted leaves, whose noise does not grow with the bounds
 _SCALES = 2.0  # learned bounds are this many 90 % quantiles of |y - centre| from the centre
-# How NumPy keeps labels, by the letter of its type, and what Python calls them.
+# Kinds of NumPy types, their names in files, and the Python types of their labels.
 _TYPES = {"b": "bool", "i": "int64", "u": "int64", "f": "float64", "O": "object"}
 _LABELS: dict[str, type] = {"bool": bool, "int64": int, "float64": float, "str": str, "object": object}
 
@@ -128,7 +128,7 @@ class Numbers:
         Whether leaves hold an expected size and weights that were fitted together, in half widths of
         the bounds; otherwise a noisy count and a noisy sum.
     limits : (float, float) or None
-        Public bounds of predictions, where ``low`` and ``high`` were learned all the same.
+        Public bounds of predictions, if ``low`` and ``high`` were learned nevertheless.
     """
 
     low: float
@@ -159,7 +159,7 @@ class Numbers:
 
     @property
     def half_width(self) -> float:
-        """From the middle of the bounds to either: what leaves add up to is in these units."""
+        """Half the width of the bounds: the unit of what leaves add up to."""
         return (self.high - self.low) / 2
 
     @property

@@ -34,14 +34,14 @@ def read_domain(path: Path | None, table: Table) -> tuple[Domain | None, list[st
     """What a domain file says about the columns of a table, and which it says to leave out."""
     if path is None:
         return None, []
-    index = table.index()  # which patterns do not mean
+    index = table.index()  # patterns do not match it
     declared = read_declared(load_json(path), [name for name in table.names() if name not in index])
     skipped = [name for name in declared.skipped if name in table.names()]
     return Domain(declared.kinds) if declared.kinds else None, skipped
 
 
 def template(types: Mapping[str, str], known: Mapping[str, Answer]) -> dict[str, Any]:
-    """A domain as JSON, with null where nobody has said anything."""
+    """A domain as JSON, with null where nothing is declared."""
     columns = [{"name": name, **_column(kind, known.get(name))} for name, kind in types.items()]
     return {**HEAD, "columns": columns}
 
@@ -75,7 +75,7 @@ def left_open(found: Mapping[str, Any]) -> list[str]:
 def parse_bounds(text: str, date_format: str | None = None) -> Numeric:
     """A range like 17:90 or 2020-01-01:2024-12-31."""
     if ":" not in text:
-        raise ValueError(f"a range is LOW:HIGH, like 17:90, got {text!r}")
+        raise ValueError(f"a range must be LOW:HIGH, like 17:90, got {text!r}")
     readers: list[tuple[Callable[[str], Any], str | None]]
     readers = [(float, None), (dt.datetime.fromisoformat, date_format)]
     if date_format is not None:

@@ -144,7 +144,7 @@ class Forest:
 
     @cached_property
     def _flat(self) -> tuple[Paths, Leaf, NDArray[np.int64]]:
-        """All trees, one after the other: their paths, leaves numbered through, and first nodes."""
+        """All trees, one after the other: paths, leaves numbered consecutively, and first nodes."""
         paths = np.concatenate([tree._paths(self.categorical) for tree in self.trees])
         first = np.cumsum([0, *(len(tree.left) for tree in self.trees)], dtype=np.int64)
         before = np.cumsum([0, *(tree.n_leaves for tree in self.trees)], dtype=np.int32)

@@ -10,12 +10,12 @@ import numpy as np
 
 __all__ = ["number", "one", "several"]
 
-_WHOLE = 10.0**15  # whole numbers from here on are as long as their exponent is clear
+_WHOLE = 10.0**15  # whole numbers from here on are written with an exponent
 _CALENDAR = 2.0**53  # seconds that no calendar reaches
 
 
 def number(value: float, digits: int = 9) -> str:
-    """A number; whole ones in full, others with so many significant digits.
+    """A number; whole ones in full, others with ``digits`` significant digits.
 
     Examples
     --------

@@ -45,7 +45,7 @@ class Column:
 
     @property
     def _is_text_of_pandas(self) -> bool:
-        """Whether it holds text and missing values only, and pandas can number them."""
+        """Whether it is a pandas column of text, which pandas can factorize."""
         return (
             not self._is_array
             and self.values.implementation.is_pandas()
@@ -96,7 +96,7 @@ class Column:
         return [None if is_missing(value) else value for value in listed]
 
     def distinct(self) -> tuple[list[Any], NDArray[np.intp]]:
-        """Distinct plain values, and the place of each row's among them; 1, 1.0 and True are three."""
+        """Distinct plain values, and each row's place among them; 1, 1.0 and True are distinct."""
         if self._is_array and self.is_numeric:
             found, place = np.unique(self.values, return_inverse=True)
             return Column(found).items(), place
@@ -244,7 +244,7 @@ def columns_of(X: Any) -> Columns:
 
 
 def _columns_of_frame(frame: Any, names: list[str]) -> list[Column]:
-    """Numbers that pandas has in NumPy are read as an array: narwhals takes longer than one row."""
+    """Columns that pandas keeps in NumPy are read as arrays: narwhals is slow for few rows."""
     if not frame.implementation.is_pandas():
         return [Column(frame[name]) for name in names]
     columns = []

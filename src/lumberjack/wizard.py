@@ -36,7 +36,7 @@ class Wizard:
     say : callable
         Shows a remark.
     keep : callable
-        Is given all answers after each of them.
+        Called with all answers after each of them.
     date_format : str or None
     answers : dict of str to kind, SKIP or None
         In the order in which they were given.

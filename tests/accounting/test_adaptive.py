@@ -84,7 +84,7 @@ def played(epsilon, mu, choices, eta, steps, reach):
 
 @pytest.mark.parametrize("sigma", [0.5, 2.0, 8.0])
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 2.0])
-def test_without_choices_it_is_the_tight_gaussian_curve(epsilon, sigma):
+def test_without_choices_delta_is_the_tight_gaussian_curve(epsilon, sigma):
     theirs = pld.from_gaussian_mechanism(sigma).get_delta_for_epsilon(epsilon)
     for nothing in ((), ((0, 0.7),), ((5, 0.0), (0, 1.0))):
         ours = bounded_range_delta(epsilon, 1 / sigma, *nothing)
@@ -92,7 +92,7 @@ def test_without_choices_it_is_the_tight_gaussian_curve(epsilon, sigma):
         assert ours == pytest.approx(theirs, rel=2e-3)
 
 
-def test_small_choices_fade_into_the_gaussian_curve():
+def test_small_choices_approach_the_gaussian_curve():
     for eta in (5e-324, 1e-200, 1e-12):
         found = bounded_range_delta(0.5, 0.3, (50, eta))
         assert gaussian_delta(0.5, 0.3) <= found <= gaussian_delta(0.5, 0.3) * (1 + 1e-8)
@@ -144,7 +144,7 @@ def test_exhaustive_search_after_a_gaussian(epsilon, mu, choices, eta):
         (1.0, 0.2, 1000, 0.008, 8, 150),
     ],
 )
-def test_between_a_real_strategy_and_a_little_more(epsilon, mu, choices, eta, steps, reach):
+def test_bound_is_close_to_a_real_strategy(epsilon, mu, choices, eta, steps, reach):
     reached = played(epsilon, mu, choices, eta, steps, reach)
     found = bounded_range_delta(epsilon, mu, (choices, eta))
     assert reached * (1 - 1e-5) <= found  # reached is interpolated between the grid's losses
@@ -159,7 +159,7 @@ def test_ending_the_grid_early_only_raises_the_bound(reach):
     assert short[0] > 0
 
 
-def test_what_lies_beyond_the_grid_is_paid_for(monkeypatch):
+def test_losses_beyond_the_grid_are_priced(monkeypatch):
     arguments = (0.6, 0.1, ((40, 0.05),))
     whole = adaptive._worst_case.__wrapped__(*arguments)
     monkeypatch.setattr(adaptive, "_TAIL", -3.0)
@@ -172,7 +172,7 @@ def test_tight_for_the_default_forest():
 
 
 def test_choices_that_see_gaussian_answers_are_worse_than_choices_made_first():
-    """Why the Gaussian part is averaged last: the other order is no bound for interleaved queries."""
+    """Why the Gaussian part is averaged last: the other order does not bound interleaved queries."""
     epsilon, mu, eta = 1.0, 1.0, 2.0
     ts = np.linspace(0, eta, 501)
     choice_first = exhaustive(
@@ -240,7 +240,7 @@ def test_ranges_that_are_multiples_keep_one_grid():
     assert bounded_range_delta(1.0, 0.2, (60, 0.02), (0, 9.0), (100, 0.02)) == together
 
 
-def test_ranges_are_only_ever_rounded_up():
+def test_ranges_are_never_rounded_down():
     rng = np.random.default_rng(8)
     for _ in range(200):
         etas = 10 ** rng.uniform(-6, 1.5, rng.integers(1, 6))
@@ -355,7 +355,7 @@ def random_algorithm(rng, choices, eta, sigma, questions):
     return np.array(transcripts).T, math.sqrt(questions) / sigma
 
 
-def test_random_adaptive_algorithms_stay_below():
+def test_random_adaptive_algorithms_stay_below_the_bound():
     """Exact: the last Gaussian answer is integrated by the tight curve at what is left of epsilon."""
     rng = np.random.default_rng(11)
     closest = 0.0
@@ -454,7 +454,7 @@ def test_rows_of_one_person_on_separate_nodes_of_one_level():
 # --- shape of the bound --------------------------------------------------------------------------------
 
 
-def test_grows_with_every_argument():
+def test_delta_grows_with_every_argument():
     rng = np.random.default_rng(5)
     for _ in range(40):
         choices = int(10 ** rng.uniform(0, 2.3))
@@ -491,7 +491,7 @@ def test_zcdp_is_the_ceiling_whatever_the_recursion_says(monkeypatch):
     assert found == pytest.approx(zcdp_delta(1.0, 0.02 + 50 * 0.04**2 / 8), rel=1e-12)
 
 
-def test_edges():
+def test_bounded_range_delta_edges():
     assert bounded_range_delta(math.inf, 1.0, (3, 1.0)) == 0
     assert bounded_range_delta(math.inf, math.inf, (3, 1.0)) == 0
     assert bounded_range_delta(1.0, math.inf, (3, 1.0)) == 1
@@ -578,7 +578,7 @@ def test_calibration_keeps_the_promise(epsilon, delta, shape, rows):
     assert choices.score_range == shape.get("score_range", 2.0)
 
 
-def test_calibrated_forest_by_a_strategy_of_its_own():
+def test_calibrated_forest_against_a_real_strategy():
     """Recomputed without the code under test: what an adversary reaches stays below, and is near."""
     queries, choices, leaves = calibrate(1.0, 1e-6, forest(**FOREST))
     mu = math.sqrt(140 / queries.noise**2 + 20 / leaves.noise**2)

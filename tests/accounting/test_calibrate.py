@@ -55,7 +55,7 @@ def test_noise_grows_where_rounding_takes_more_than_the_margin(epsilon, delta, m
     ("epsilon", "delta", "m", "k"), [(1.0, 1e-6, 140, 20), (0.01, 0.1, 7, 1), (50.0, 1e-12, 7, 1)]
 )
 def test_joint_threshold_is_the_smallest(epsilon, delta, m, k):
-    """A dense scan over the split of delta, with formulas of its own."""
+    """A dense scan over the split of delta, with independent formulas."""
     best = math.inf
     for t in np.geomspace(1e-6, 1 - 1e-6, 4000):
         mu = gaussian_mu(epsilon, delta * (1 - t))

@@ -34,7 +34,7 @@ def test_kinds_with_different_noise_add_up():
         assert joint_delta(epsilon, [SLOW, FAST, SUMS]) == pytest.approx(expected, rel=1e-9)
 
 
-def test_a_threshold_below_its_cutoff_promises_nothing():
+def test_a_threshold_below_its_cutoff_gives_delta_1():
     assert joint_delta(1.0, [SLOW, ThresholdQueries(5, 20.0, 120.0, 120.999)]) == 1.0
     assert joint_delta(1.0, [ThresholdQueries(5, 20.0, 120.0, 121.0, cut=1)]) == 1.0
 

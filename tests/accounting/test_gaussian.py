@@ -14,12 +14,12 @@ VECTORS = json.loads((Path(__file__).parent / "vectors.json").read_text())
 
 
 @pytest.mark.parametrize("row", VECTORS["gaussian_delta"])
-def test_reference_values(row):
+def test_gaussian_reference_values(row):
     assert gaussian_delta(row["epsilon"], row["mu"]) == pytest.approx(row["delta"], rel=1e-10)
 
 
 def test_sixty_digit_formula_everywhere():
-    """The tightest cancellations are at small mu; the overflows at large mu; mu = 1 is a seam."""
+    """Cancellation is worst at small mu, overflow at large mu, and formulas change at mu = 1."""
     rng = np.random.default_rng(1)
     cases = [
         (e, m) for e in (0.0, 1e-6, 0.5, 3.0, 30.0) for m in (1e-8, 0.3, 1.0, 1.0 + 1e-9, 4.0, 90.0)
@@ -66,7 +66,7 @@ def test_arrays_agree_with_numbers():
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 10.0, 100.0])
 @pytest.mark.parametrize("delta", [1e-300, 1e-15, 1e-6, 0.1, 0.9])
-def test_inverses_stay_inside_and_lose_nothing(epsilon, delta):
+def test_gaussian_inverses_are_safe_and_tight(epsilon, delta):
     mu = gaussian_mu(epsilon, delta)
     assert gaussian_delta(epsilon, mu) <= delta
     assert gaussian_delta(epsilon, mu * (1 + 1e-11)) > delta
@@ -121,6 +121,6 @@ def test_dp_accounting_agrees_on_curve_and_composition(sigmas, epsilon):
 
 
 @pytest.mark.parametrize("bad", [float("nan"), -0.1])
-def test_mu_is_refused(bad):
+def test_bad_mu_is_refused(bad):
     with pytest.raises(ValueError, match="mu"):
         gaussian_delta(1.0, bad)

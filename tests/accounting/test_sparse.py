@@ -56,7 +56,7 @@ def test_joint_bound_for_persons_in_sixty_digits(rows):
 
 
 def test_branch_and_bound_finds_the_maximum_over_every_j():
-    """Against the printed formula, all j; both ends win sometimes, the inside never did."""
+    """Against the printed formula for all j; the maximum was always at one of the ends."""
     rng = np.random.default_rng(2)
     at_cutoff_end = 0
     for _ in range(40):
@@ -140,7 +140,7 @@ def test_joint_edges():
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_a_threshold_below_its_proof_costs_everything(rows):
+def test_a_threshold_below_the_proved_one_gives_delta_1(rows):
     """tau >= cut + r + Delta, compared without rounding."""
     enough = ThresholdQueries(5, 20.0, 100.0, 107.0 + rows, cut=7)
     assert joint_delta(1.0, [enough], rows) < 1e-3

@@ -21,14 +21,14 @@ VECTORS = json.loads((Path(__file__).parent / "vectors.json").read_text())
 
 
 @pytest.mark.parametrize("row", VECTORS["zcdp_rho"])
-def test_reference_values(row):
+def test_zcdp_reference_values(row):
     assert zcdp_rho(row["epsilon"], row["delta"]) == pytest.approx(row["rho"], rel=1e-10)
     assert zcdp_delta(row["epsilon"], row["rho"]) == pytest.approx(row["check"], rel=1e-10)
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 10.0, 100.0])
 @pytest.mark.parametrize("delta", [1e-15, 1e-6, 1e-2])
-def test_inverses_stay_inside_and_lose_nothing(epsilon, delta):
+def test_zcdp_inverses_are_safe_and_tight(epsilon, delta):
     rho = zcdp_rho(epsilon, delta)
     assert zcdp_delta(epsilon, rho) <= delta
     assert float(reference.zcdp_delta(epsilon, rho)) == pytest.approx(delta, rel=1e-9)
@@ -37,7 +37,7 @@ def test_inverses_stay_inside_and_lose_nothing(epsilon, delta):
     assert back == pytest.approx(epsilon, rel=1e-9)
 
 
-def test_edges():
+def test_zcdp_edges():
     assert zcdp_delta(1.0, 0.0) == 0
     assert zcdp_delta(math.inf, 1.0) == 0
     assert zcdp_delta(0.5, 1.0) == 1  # the lemma is silent below epsilon = rho

@@ -1,4 +1,4 @@
-"""The accuracy benchmark: its tables from known scores, its targets, and how it goes on."""
+"""The accuracy benchmark: its tables from known scores, its targets, and resuming it."""
 
 import json
 
@@ -130,15 +130,15 @@ def test_every_model_fits_and_is_scored(small, data):
         assert {"default", "undeclared", "loose-10", "loose-1000", "lr-bin", "random"} < set(ran)
 
 
-def test_a_model_that_learned_no_class_says_nothing(small):
+def test_a_model_without_classes_scores_as_even_odds(small):
     found = accuracy.run(Task("adult", "undeclared", 0.01, 0))
     assert (found["auc"], found["brier"]) == (0.5, 0.25)
 
 
-# going on
+# resuming
 
 
-def test_a_stopped_run_goes_on(small, tmp_path, monkeypatch):
+def test_a_stopped_run_resumes(small, tmp_path, monkeypatch):
     monkeypatch.setattr(accuracy, "ProcessPoolExecutor", Here)
     path = tmp_path / "out.jsonl"
     tasks = [Task("adult", "lr-bin", 8.0, seed) for seed in (0, 1)]

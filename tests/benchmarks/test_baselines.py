@@ -322,7 +322,7 @@ def test_the_second_implementation_grows_trees_like_the_library():
 # packages
 
 
-def test_lumberjack_and_paper_are_what_they_say():
+def test_library_systems_have_their_settings():
     frame, y = table(3000)
     model = packages.Lumberjack().fit(frame, y, DOMAIN, [0, 1], 2.0, None)
     promise = model.model.guarantee_
@@ -406,7 +406,7 @@ def test_diffprivlib_is_the_package_tuned_in_two_steps():
 
 @needs("diffprivlib")
 def test_one_row_more_moves_others_between_diffprivlibs_trees():
-    """Why its claim has a reserve: the trees' rows with 10 and with 11 rows, seen from inside."""
+    """Why its claim has a caveat: the trees' rows with 10 and with 11 rows, seen from inside."""
     from diffprivlib.models import forest as module
 
     def shares(n):
@@ -434,4 +434,4 @@ def test_dp_ebm_is_the_package_with_public_bounds():
     assert model.model.delta == 1e-6
     assert model.model.feature_types_in_ == ["nominal", "continuous"]
     assert model.model.feature_bounds_[1].tolist() == [0, 10]
-    assert model.model.bag_weights_.tolist() == [4000]  # the reserve: the exact number of rows
+    assert model.model.bag_weights_.tolist() == [4000]  # the caveat: the exact number of rows

@@ -166,7 +166,7 @@ def test_data_sets_are_described_as_the_paper_does(adult):
     assert protocol.describe("adult", 100)["sample"] == "trial on 100 rows"
 
 
-def test_nothing_of_the_machine_but_its_processor_is_told():
+def test_only_the_processor_of_the_machine_is_recorded():
     text = json.dumps(environment.describe())
     assert os.uname().nodename not in re.findall(r"[\w.-]+", text)
     assert str(Path.home()) not in text
@@ -184,7 +184,7 @@ def test_a_finished_cell_is_not_run_twice_and_a_failed_one_is(adult):
     assert runner.path_of(folder, SNR).stat().st_mtime_ns == before
 
 
-def test_a_file_that_is_no_result_is_made_anew(adult):
+def test_an_invalid_result_file_is_replaced(adult):
     path = runner.path_of(adult / "out", SNR)
     path.parent.mkdir(parents=True)
     path.write_text('{"cell": {"dataset": "ad')
@@ -251,7 +251,7 @@ def test_a_result_on_other_data_is_outdated(adult):
     assert runner.read(adult / "out", SNR) is None
 
 
-def test_the_slow_are_cut_off_and_after_two_the_rest_is_left_out(adult):
+def test_after_two_timeouts_a_system_is_skipped(adult):
     folder = adult / "out"
     assert go(ENDLESS, folder, limit=2.0, jobs=1) == {"cut off": 2, "left out": 2}
     assert [runner.read(folder, c)["started"] for c in ENDLESS] == [True, True, False, False]
@@ -353,7 +353,7 @@ def test_progress_goes_up_and_says_how_long(adult, capsys):
     assert "[#######-----------------------] 1/4 cells, about 2 min left  x" in capsys.readouterr().err
 
 
-def test_the_command_runs_and_goes_on(adult, capsys, monkeypatch):
+def test_the_command_runs_and_resumes(adult, capsys, monkeypatch):
     monkeypatch.setenv("LUMBERJACK_CACHE", str(adult / "cache"))
     monkeypatch.setattr(acs, "CENSUS", "http://127.0.0.1:9")  # nobody answers there
     monkeypatch.setattr(store, "PAUSE", 0.0)

@@ -79,7 +79,7 @@ def test_means_and_deviations_are_right(tmp_path):
         assert (tmp_path / "docs" / "results" / f"{name}.png").stat().st_size > 10_000
 
 
-def test_it_is_said_which_system_ran_at_which_commit(tmp_path):
+def test_commits_of_systems_are_listed(tmp_path):
     put(tmp_path, "lumberjack", [0.8])
     put(tmp_path, "paper", [0.8])
     put(tmp_path, "snr", [0.8], commit="def5678")
@@ -87,7 +87,7 @@ def test_it_is_said_which_system_ran_at_which_commit(tmp_path):
     assert "- commit: abc1234 (lumberjack, paper); def5678 (snr)\n- versions: numpy 2\n" in text
 
 
-def test_what_is_missing_says_why(tmp_path):
+def test_missing_results_are_explained(tmp_path):
     put(tmp_path, "lumberjack", [0.8])
     put(tmp_path, "diffprivlib", [0, 0], status="cut off", limit=900.0)
     put(tmp_path, "diffprivlib", [0], 2.0, status="cut off", limit=900.0, started=False)
@@ -104,7 +104,7 @@ def test_what_is_missing_says_why(tmp_path):
     assert row(text, "diffprivlib", "## Time").split(" | ")[1] == "> 900 s"
 
 
-def test_it_is_said_who_is_ahead_where(tmp_path):
+def test_leads_over_the_best_rival_are_listed(tmp_path):
     put(tmp_path, "lumberjack", [0.85, 0.85], 0.5)
     put(tmp_path, "paper", [0.82, 0.82], 0.5)
     put(tmp_path, "snr", [0.83, 0.83], 0.5)

@@ -115,7 +115,7 @@ def test_two_threads_fit_the_same_leaves(engine, kind, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["guided", "random", "regression persons"])
 def test_a_small_sample_changes_nothing(kind, monkeypatch):
-    """What is sampled saves time alone; here large nodes are missed and guessed in most passes."""
+    """Sampling affects speed only; here it misses large nodes or guesses wrong ones in most passes."""
     expected = pack(test_golden.fit(kind))
     monkeypatch.setattr(lumberjack.base, "LocalRows", ENGINES["three blocks"])
     monkeypatch.setattr(lumberjack.training, "_SAMPLE", 150)

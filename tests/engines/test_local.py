@@ -197,7 +197,7 @@ def test_seeded_noise_does_not_see_the_order_of_rows(size):
             np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
 
 
-def test_it_stops_when_told():
+def test_growing_stops_when_told():
     codes = rows(3000, 5)
     stop = np.ones(1, dtype=np.bool_)
     tree, _, cost = prune(

@@ -1,9 +1,9 @@
-"""Throw mutated model files at ``load``: each must be refused with a ValueError, or be a sound model.
+"""Throw mutated model files at ``load``: each must be refused with a ValueError, or be a valid model.
 
     python tests/hostile/models.py 100000 [seed]
 
 Half of the mutants are re-signed, so that they get past the digest to the checks behind it. Whatever is
-let in must predict, verify and be described, all of it soon.
+accepted must predict, verify and be described, all of it soon.
 """
 
 import copy
@@ -31,8 +31,8 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 BASES = sorted(GOLDEN.glob("*.lumberjack"))
 START, DIGEST = 24, 32
 REPEATED = ("epsilon", "delta", "rows_per_person", "n_estimators", "max_depth", "structure_share")
-SECONDS = 10  # no small file may keep anybody busy for this long
-ALWAYS = 33 * 2**20  # what the format's page allows beside ten times the file
+SECONDS = 10  # limit for any small file
+ALWAYS = 33 * 2**20  # what the format's page allows besides ten times the file
 
 NASTY = [
     None, True, False, 0, -1, 1, 2, 255, 2**31, 2**32, 2**63, -(2**63), 10**30, 0.5, -0.0, 1e308, -1e308,
@@ -188,7 +188,7 @@ def claim_paper(header, arrays):
 
 
 def contradict(data, rng):
-    """Change one of two facts that must agree; a file that was let in agrees with itself."""
+    """Change one of two facts that must agree; an accepted file must be consistent."""
     header, arrays = take_apart(data)
     parameters, promise = header["parameters"], header["guarantee"]
     classes = header["classes"]
@@ -322,7 +322,7 @@ def mutate(data, rng):
 
 
 def probe(model):
-    """Use a model that was let in: every row must find its leaf, and saving must work."""
+    """Use an accepted model: every row must find its leaf, and saving must work."""
     rows = np.empty((3, model.n_features_in_), dtype=object)
     rows[1], rows[2] = None, 1
     for j, name in enumerate(model.released_.names):
@@ -462,7 +462,7 @@ def fuzz(rounds, seed, report=None):
 if __name__ == "__main__":
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     found = fuzz(number, int(sys.argv[2]) if len(sys.argv) > 2 else 0, report=10_000)
-    print(f"{sum(found.values()):,} mutated files: {found[None]:,} were sound models, the rest refused:")
+    print(f"{sum(found.values()):,} mutated files: {found[None]:,} were valid models, the rest refused:")
     for why, times in found.most_common():
         if why is not None:
             print(f"  {times:7,}  {why[:110]}")

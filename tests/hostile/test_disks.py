@@ -53,7 +53,7 @@ def test_a_full_disk(work, disk, capsys):
     assert (disk / "old.csv").read_bytes() == b"old"
 
 
-def test_a_disk_that_fills_up_after_some_files_does_not_say_that_nothing_is_there(work, disk, capsys):
+def test_a_disk_that_fills_up_after_some_files_names_the_one_that_failed(work, disk, capsys):
     (disk / "filler").write_bytes(bytes(4096))
     os.truncate(disk / "filler", 0)
     assert cli.main(["demo", "-o", str(disk / "demo")]) == 3

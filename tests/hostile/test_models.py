@@ -46,7 +46,7 @@ CONTRADICTIONS = {
         {"parameters.domain": False},
         "neither given, learned nor inferred",
     ),
-    "domain is a word": ("classifier", {"parameters.domain": "given"}, "not plain"),
+    "domain is a word": ("classifier", {"parameters.domain": "given"}, "not a plain value"),
     "no classes, no caveat": ("classifier", {"parameters.classes": None}, "lack 'classes inferred"),
     "other classes": ("classifier", {"parameters.classes": ["a", "b", "c"]}, "classes are not those"),
     "fewer classes": ("classifier", {"parameters.classes": ["nie"]}, "classes are not those"),
@@ -94,7 +94,7 @@ def test_the_paper_s_theorem_has_a_caveat(originals, tmp_path):
         opened(header, arrays, tmp_path)
 
 
-def test_caveats_that_are_due_let_a_file_in(originals, tmp_path):
+def test_a_file_with_all_required_caveats_is_accepted(originals, tmp_path):
     header, arrays = originals["classifier"]
     header["domain"]["inferred"], header["parameters"]["domain"] = True, False
     header["parameters"]["classes"] = None
@@ -133,7 +133,7 @@ def test_caveats_of_a_later_version_are_kept_and_shown(originals, tmp_path):
 
 
 @pytest.mark.parametrize("queries", [10**6, 10**9])
-def test_a_small_file_cannot_keep_an_auditor_busy(originals, tmp_path, queries):
+def test_a_small_hostile_file_is_verified_soon(originals, tmp_path, queries):
     header, arrays = originals["classifier"]
     arrays = models.claim_paper(header, arrays)
     promise = header["guarantee"]
@@ -267,7 +267,7 @@ LEARNED_LIES = {
     "a cut above the range": ("classifier", put_a_cut(2**31), "inside their grid"),
     "a cut above infinity": ("classifier", put_a_cut(0xFF800001, "pay"), "inside their grid"),
     "a cut of half a place": ("classifier", put_a_cut(2.0**30 + 0.5), "places of cuts must be integers"),
-    "a cut that is no number": ("classifier", put_a_cut(False), "needs a list of cuts"),
+    "a cut that is not a number": ("classifier", put_a_cut(False), "needs a list of cuts"),
     "more cuts than levels allow": ("classifier", add_a_cut, "neither given, learned nor"),
     "a wider range": ("classifier", lambda h: column(h, "age").update(high=200.0), "neither given"),
     "unlearned cuts": ("regressor", flag("pay", False), "neither given, learned nor inferred"),
@@ -277,8 +277,8 @@ LEARNED_LIES = {
     "more numbers": ("classifier", claim("numbers_learned", 5), "that the guarantee prices"),
     "fewer categories": ("classifier", claim("categories_learned", 1), "that the guarantee prices"),
     "fewer levels": ("classifier", claim("cut_levels", 4), "neither given, learned nor inferred"),
-    "unpaid cuts": ("classifier", lambda h: without(h, "cuts"), "numbers that make no sense"),
-    "unpaid categories": ("classifier", lambda h: without(h, "categories"), "make no sense"),
+    "unpaid cuts": ("classifier", lambda h: without(h, "cuts"), "numbers that no fit could have"),
+    "unpaid categories": ("classifier", lambda h: without(h, "categories"), "no fit could have"),
     "unpaid classes": ("classifier", lambda h: without(h, "classes"), "lack 'classes inferred"),
     "unpaid scale": ("regressor", lambda h: without(h, "scale"), "caveats lack 'y_bounds inferred"),
     "classes given": ("classifier", give_what_was_learned, "classes are both given and learned"),
@@ -296,7 +296,7 @@ def test_a_lie_about_what_was_learned_is_refused(learned, tmp_path, name):
         opened(header, arrays, tmp_path)
 
 
-def test_a_claim_of_endless_levels_keeps_nobody_busy(learned, tmp_path):
+def test_huge_cut_levels_are_verified_soon(learned, tmp_path):
     header, arrays = learned["classifier"]
     claim("cut_levels", 10**9)(header)
     with models.alarm():

@@ -1,4 +1,4 @@
-"""Whatever a record claims: ``verify`` answers soon, in little memory, and never with too little."""
+"""Whatever a record claims: ``verify`` answers soon, in little memory, and never underprices it."""
 
 import dataclasses
 import json
@@ -114,7 +114,7 @@ def test_wild_records_are_priced_with_bounded_work(counted):
         (1, {"sum_bound": 10**9}),
     ],
 )
-def test_records_made_to_keep_an_auditor_busy(counted, base, claim):
+def test_hostile_records_are_priced_with_bounded_work(counted, base, claim):
     check(changed(BASES[base], **claim), counted)
 
 
@@ -170,7 +170,7 @@ def test_a_paper_record_with_flat_curves_is_never_priced_below_the_maximum(monke
 
 
 def test_calibrated_noise_never_reaches_the_limits(monkeypatch):
-    """Promises from before there were limits are thus verified to the last digit."""
+    """So promises made before there were limits are verified to the last digit."""
     for epsilon, delta, trees in product((0.01, 1.0, 20.0), (1e-12, 1e-6, 9e-3), (5, 10**4, 10**8)):
         monkeypatch.undo()
         promise = plan(epsilon, delta, trees, accounting="paper")

@@ -83,7 +83,7 @@ def test_signals_at_random_moments(work, tmp_path, number):
 
 
 def test_ctrl_c_while_importing(tmp_path):
-    """Where a package that takes its time stands for Lumberjack's own."""
+    """A slow package stands in for Lumberjack's own."""
     (tmp_path / "lumberjack").mkdir()
     (tmp_path / "lumberjack" / "__init__.py").write_text(
         "import time\nprint('importing', flush=True)\nwhile True:\n    time.sleep(1)\n"
@@ -160,7 +160,7 @@ def write_often(folder, number, times):
 
 
 def test_many_writers_in_one_folder(tmp_path):
-    """None takes the file of another for left over, not even in the moment when it appears."""
+    """None removes the file of another as left over, not even at the moment when it appears."""
     writers = [CONTEXT.Process(target=write_often, args=(tmp_path, i, 150)) for i in range(4)]
     for writer in writers:
         writer.start()

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full, or read by nobody any more: codes, and no traceback."""
+"""Standard streams that are closed, full or broken: exit codes, and no traceback."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ CASES = [
     ("predict model.lumberjack data.csv", ">/dev/full", 3, "Error: standard output: No space"),
     ("inspect model.lumberjack --verify", ">&- 2>/dev/full <&-", 3, NOTHING),
     ("--help", ">/dev/full", 3, "Error: standard output: No space"),
-    # Remarks that nobody gets are none.
+    # Lost remarks are no error.
     ("predict none data.csv", "2>/dev/full", 2, NOTHING),
     ("predict model.lumberjack data.csv -o new.csv", "2>&- >&- <&-", 0, NOTHING),
     # No input.
@@ -59,13 +59,13 @@ def test_closed_and_full_streams(work, command, streams, code, said):
 
 
 @pytest.mark.parametrize("command", ["predict model.lumberjack data.csv", "inspect model.lumberjack"])
-def test_a_reader_that_has_gone(work, command):
+def test_a_broken_pipe(work, command):
     line = f"{PROGRAM} {command} | true; echo ${{PIPESTATUS[0]}}"
     done = shell(line, work)
     assert (done.stdout, done.stderr) == ("141\n", "")
 
 
-def test_a_domain_without_end(work):
+def test_an_endless_domain_file(work):
     """Refused after 64 MiB, in less memory than an endless read would soon take."""
     line = "train data.csv --target back --domain /dev/zero --epsilon 1 -o new.csv"
     done = shell(f"ulimit -v 16000000; timeout 60 {PROGRAM} {line}", work)

@@ -147,7 +147,7 @@ COLUMNS = {
     "times out of range": pa.array([2**63 - 1, -(2**63)], pa.timestamp("s")),
     "nanoseconds": pa.array([2**63 - 1, None], pa.timestamp("ns", "Europe/Berlin")),
     "time of day": pa.array([dt.time(12), None]),
-    "time zone that is none": pa.array([0, None], pa.timestamp("us", "Zqx/Zqx")),
+    "invalid time zone": pa.array([0, None], pa.timestamp("us", "Zqx/Zqx")),
     "duration": pa.array([2**63 - 1, None], pa.duration("ns")),
     "decimal": pa.array([decimal.Decimal(10) ** 37, None], pa.decimal128(38, 0)),
     "half floats": pa.array(np.array([np.nan, np.inf], dtype=np.float16)),

@@ -162,7 +162,7 @@ def test_large_integers_are_rounded_and_not_quoted():
 
 
 @pytest.mark.parametrize("X", [5, None, [], [1, 2, 3], np.arange(3), "text"], ids=str)
-def test_what_is_no_table_is_no_table_for_a_domain(X):
+def test_domain_refuses_what_is_not_a_table(X):
     check(lambda: Domain.infer(X), may_work=False)
     check(lambda: Domain({"a": (0, 1)}).encode(X), may_work=False)
 

@@ -92,7 +92,7 @@ SLOW = """
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are sent another way there")
-def test_ctrl_c_stops_soon_and_leaves_nothing_behind():
+def test_ctrl_c_stops_soon_and_leaves_no_attributes():
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(SLOW)], stdout=subprocess.PIPE, text=True
     )

@@ -81,7 +81,7 @@ def twice_as_far(quantile, exponent):
     return ExponentialChoice(2 * exponent / (quantile.below + quantile.above))
 
 
-def test_a_range_of_2_in_place_of_1_is_seen(monkeypatch):
+def test_a_range_of_2_priced_as_1_is_caught(monkeypatch):
     monkeypatch.setattr(Quantile, "choice", twice_as_far)
     assert worst_cuts()[0] > DELTA
 
@@ -107,7 +107,7 @@ def test_quantiles_keep_their_promise():
     assert_kept(worst_places())
 
 
-def test_a_quantile_that_is_priced_as_a_median_is_seen(monkeypatch):
+def test_a_quantile_priced_as_a_median_is_caught(monkeypatch):
     monkeypatch.setattr(
         Quantile, "choice", lambda q, e: ExponentialChoice(1.8 * e / (q.below + q.above))
     )
@@ -138,5 +138,5 @@ def test_released_values_keep_their_promise(rows):
     assert_kept(worst_values(rows))
 
 
-def test_a_value_released_below_its_threshold_is_seen():
+def test_a_value_released_below_its_threshold_is_caught():
     assert worst_values(lower_by=2.0)[0] > DELTA

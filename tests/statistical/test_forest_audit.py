@@ -127,6 +127,6 @@ def test_a_canary_that_flips_the_best_split_does_not_show():
     assert shift == pytest.approx(1 / (1 + math.exp(2 * 0.4449)) - 0.5, abs=0.04)
 
 
-def test_a_choice_that_listens_too_closely_is_caught():
+def test_a_choice_with_a_larger_exponent_is_caught():
     low, _ = worst_choice(exponent_factor=3.0)
     assert low > DELTA

@@ -74,7 +74,7 @@ def test_small_trees_have_the_same_distribution(height, sigma, threshold, cut, n
     assert same_distribution(one, two) > 1e-6
 
 
-def test_a_wrong_chance_is_seen():
+def test_a_wrong_candidate_probability_is_caught():
     """The test above can fail: slots with half the chance they need."""
     domain = Domain({"a": (0, 1), "b": list("xyz")})
     codes, features = table(domain, 40, seed=1), Features.of(domain)

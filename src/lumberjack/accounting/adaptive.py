@@ -1,9 +1,9 @@
-"""What private choices cost next to Gaussian queries when each may depend on all answers before it.
+"""The price of private choices and Gaussian queries together, each chosen from all earlier answers.
 
 In: numbers. Out: numbers. A choice among public options is *eta-bounded-range* when its privacy loss
-lies in an interval [t - eta, t] for some t. The exponential mechanism with probabilities proportional
-to exp(lambda * score) is so with eta = lambda * w when one record moves all scores within an interval of
-width w. Since E e^-loss = 1, the worst such choice has two outcomes:
+lies in an interval [t - eta, t] for some t. The exponential mechanism with probabilities proportional to
+exp(lambda * score) has eta = lambda * w if one record moves all scores within an interval of width w.
+Since E e^-loss = 1, the worst such choice has two outcomes:
 
     loss t with probability p_t = (e^eta - e^t) / (e^eta - 1), else t - eta,     0 <= t <= eta.
 
@@ -13,10 +13,11 @@ y = L - epsilon the largest delta that N choices can still reach is
     U_0(y) = (1 - e^-y)+,   U_{j+1}(y) = max over t of p_t U_j(y + t) + (1 - p_t) U_j(y + t - eta),
 
 and Gaussian queries of mu in all, asked anywhere between the choices, make it at most
-E U_N(Z - epsilon) with Z ~ N(mu^2/2, mu^2): their answers are given away before the first choice. The
-opposite order, N choices and then delta_G, is smaller, and covers only algorithms whose choices look
-at no Gaussian answer. Choices of several ranges have one step of the recursion each, the last one asked
-being the first computed. Proofs: ``docs/guarantee.md``, "Guided splits" and "Lists of priced events".
+E U_N(Z - epsilon) with Z ~ N(mu^2/2, mu^2): the bound for releasing all their answers before the first
+choice. The opposite order, N choices and then delta_G, is smaller, but covers only algorithms whose
+choices do not depend on Gaussian answers. Choices of several ranges take one step of the recursion each,
+computed from the last one asked to the first. Proofs: ``docs/guarantee.md``, "Guided splits" and "Lists
+of priced events".
 
 Every U_j is convex and falling in x = e^-y, so chords over a grid of x bound it from above, and on
 chords the maximum over t has a closed form. Nothing is rounded down.
@@ -62,8 +63,8 @@ def bounded_range_delta(
         whose outcome depends on the unit, and the width of the interval that holds the privacy loss of
         one of them. N = 0 and eta = 0 cost nothing.
     steps : int or None
-        Grid steps in the range of a choice. With fewer the bound is larger, and as valid; None: as many
-        as some 20 ms allow, at least 4.
+        Grid steps in the range of a choice. Fewer give a larger bound, still valid; None: as many as
+        some 20 ms allow, at least 4.
 
     Returns
     -------
@@ -106,7 +107,7 @@ def bounded_range_delta(
 
 
 def _rho(groups: Iterable[tuple[int, float]]) -> float:
-    """What choices cost in zCDP (Cesar and Rogers 2021)."""
+    """Rho of all choices in zCDP (Cesar and Rogers 2021)."""
     return sum(n * (eta * eta / 8) for n, eta in groups)
 
 
@@ -114,7 +115,7 @@ def _rho(groups: Iterable[tuple[int, float]]) -> float:
 def _worst_case(
     epsilon: float, mu: float, groups: tuple[tuple[int, float], ...], resolution: int | None = None
 ) -> float:
-    """E U(Z - epsilon), from above, for Z ~ N(mu^2/2, mu^2); 1 where that is too much work."""
+    """Upper bound on E U(Z - epsilon) for Z ~ N(mu^2/2, mu^2); 1 where that is too much work."""
     # Nodes y = -n h, ..., -h, 0, h. U(y) is at most the delta of rho = sum N eta^2/8 at epsilon = -y,
     # exp(-(-y - rho)^2 / 4 rho), so the grid may end there; losses beyond sum N eta do not occur.
     rho = _rho(groups)
@@ -123,7 +124,7 @@ def _worst_case(
     widest = max(eta for _, eta in groups)
     most = sum(n * r for (n, _), r in zip(groups, steps, strict=True))
     nodes = min(most, max(steps) * math.ceil((rho + math.sqrt(4 * rho * depth)) / widest))
-    if nodes * (most - nodes / 2) > _MOST_CELLS:  # what a step computes grows until it is all nodes
+    if nodes * (most - nodes / 2) > _MOST_CELLS:  # steps compute more and more nodes, up to all
         return 1.0
     values = _after_choices(groups, h, steps, nodes)
     y: Floats = -h * np.arange(nodes, -1, -1.0)
@@ -138,10 +139,10 @@ def _worst_case(
 
 
 def _grid(groups: Sequence[tuple[int, float]], resolution: int | None = None) -> tuple[float, list[int]]:
-    """A step h, and the number of steps in each range rounded up; a function of these arguments alone.
+    """A step h, and the number of steps in each range, rounded up; depends on these arguments alone.
 
-    At least as fine as for as many choices of one range that have the same sum of eta and of eta^2, and
-    up to half finer where that rounds up less: not at all for whole multiples of one step.
+    At least as fine as the grid of equally many choices of one range with the same sums of eta and
+    eta^2. Up to half finer where that rounds up less; whole multiples of one step are not rounded.
     """
     widest = max(eta for _, eta in groups)
     total = sum(n * (eta / widest) for n, eta in groups)
@@ -153,7 +154,7 @@ def _grid(groups: Sequence[tuple[int, float]], resolution: int | None = None) ->
         return max(eta / r for (_, eta), r in zip(groups, steps, strict=True)), steps
 
     def weight(grid: tuple[float, list[int]]) -> float:
-        # The choices' part of mu^2. Chords over r steps inflate it by about the part 1/(2 r^2).
+        # The choices' share of mu^2. Chords over r steps inflate it by a factor of about 1 + 1/(2 r^2).
         h, steps = grid
         return h * h * sum(n * (r * r + 0.5) for (n, _), r in zip(groups, steps, strict=True))
 
@@ -170,7 +171,7 @@ def _resolution(choices: float) -> int:
 def _after_choices(
     groups: Sequence[tuple[int, float]], h: float, steps: Sequence[int], nodes: int
 ) -> Floats:
-    """U after all choices, from above, at y = -nodes h, ..., -h, 0, h; nodes >= max(steps)."""
+    """Upper bound on U after all choices, at y = -nodes h, ..., -h, 0, h; nodes >= max(steps)."""
     values = np.zeros(nodes + 2)
     done = 0
     for (count, eta), r in reversed(list(zip(groups, steps, strict=True))):
@@ -184,7 +185,7 @@ def _after_choices(
 
 @kernel
 def _choose(f: Floats, choices: int, eta: float, r: int, done: int) -> None:
-    """Replace U by T^N U in place; f holds r nodes more at either end than are computed.
+    """Replace U by T^N U in place; f has r extra nodes at either end, which are not computed.
 
     U is 0 further than ``done`` nodes below y = 0.
 
@@ -213,7 +214,7 @@ def _choose(f: Floats, choices: int, eta: float, r: int, done: int) -> None:
             beyond = np.expm1(eta + c * h)
             least, most = np.expm1(2 * c * h), np.expm1(2 * (c + 1) * h)
             above, under = f[first + r + c :], f[first + c :]
-            for i in range(len(found)):  # contiguous and without a branch: several nodes at a time
+            for i in range(len(found)):  # contiguous and branch-free, so vectorized
                 upper, lower = above[i], under[i]
                 rise, fall = above[i + 1] - upper, under[i + 1] - lower
                 apart = upper - lower
@@ -227,6 +228,6 @@ def _choose(f: Floats, choices: int, eta: float, r: int, done: int) -> None:
         for i in range(len(found)):
             before[i] = found[i]
         for i in range(r):
-            f[i] = f[r]  # U grows with y, so its last value is a bound for all lower y
+            f[i] = f[r]  # U increases in y: its lowest computed value bounds all lower ones
             y = (i + 1) * h
             f[n + r + 1 + i] = -np.expm1(-y) + math.exp(-y) * f[n + r - 1 - i]

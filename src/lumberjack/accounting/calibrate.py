@@ -3,7 +3,7 @@
 In: a budget, and events that share it. Out: the same events with the noise, the exponents and the
 cut-offs that keep the promise. Every search ends on parameters whose recomputed delta is at most the
 asked one; a fixed sliver of delta, ``MARGIN``, is left unused so that rounding in the recomputation,
-here or elsewhere, cannot tip the promise.
+here or elsewhere, cannot break the promise.
 """
 
 import math
@@ -31,9 +31,9 @@ __all__ = ["Part", "calibrate", "calibrate_paper"]
 
 Part = tuple[Sequence[Event], float]  # templates of events, and their share of mu^2
 
-# Relative share of delta given away. Evaluation errors are below 1e-11.
+# Relative share of delta left unused. Evaluation errors are below 1e-11.
 MARGIN = 1e-6
-_ROUGH_STEPS = 2  # of the grid while searching
+_ROUGH_STEPS = 2  # grid steps per range while searching
 _LEAST_CUT = 1e-3  # at least this share of delta is for cut-offs
 
 
@@ -47,10 +47,10 @@ def calibrate(
     epsilon, delta : float
         The budget: epsilon > 0 and 0 < delta < 1.
     parts : sequence of (templates, share)
-        Events that are asked, in their public order. Noise and exponents of the templates of one part
-        say how they compare with each other; the part gets its share of the total. The total is mu^2,
-        in which N choices that are eta-bounded-range weigh N eta^2/4, as in zCDP. Templates of threshold
-        queries have any cut-off, or None to compare every count.
+        Events that are asked, in their public order. Noise and exponents of one part's templates are
+        relative to each other; each part gets its share of the total. The total is mu^2, in which N
+        choices that are eta-bounded-range weigh N eta^2/4, as in zCDP. Templates of threshold queries
+        have any cut-off, or None to compare every count.
     rows_per_person : int
         Maximum number of rows per unit of privacy.
 
@@ -58,9 +58,8 @@ def calibrate(
     -------
     tuple of ThresholdQueries, Choices and NoisySums
         In the same order. All threshold queries have the same cutoff / noise, up to what
-        ``rows_per_person`` allows, and thresholds of cutoff + rows_per_person. One scalar search: the
-        part of delta that the total does not use pays for the cut-offs. Without cut-offs there is
-        nothing else to pay, and all of delta buys mu.
+        ``rows_per_person`` allows, and thresholds of cutoff + rows_per_person. One scalar search: what
+        the total leaves of delta pays for the cut-offs. Without cut-offs all of delta buys mu.
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     split = _Split.of(parts, check_count("rows_per_person", rows_per_person))
@@ -76,9 +75,9 @@ def calibrate(
 
 @dataclass(frozen=True)
 class _Split:
-    """Templates with the factor of each: its noise is the template's times factor / mu.
+    """Templates, each with a factor: its noise is the template's times factor / mu.
 
-    ``queries`` are those that one record meets and that are cut off.
+    ``queries`` is the number of threshold queries with a cut-off that one record is in.
     """
 
     scaled: tuple[tuple[Event, float], ...]
@@ -104,7 +103,7 @@ class _Split:
     def at(self, total: float, left: float) -> tuple[Event, ...]:
         """The events for a total mu, when ``left`` of delta is for the cut-offs."""
         mu, r = total / self.rows, self.rows
-        # Chances multiply, so with the same z everywhere each kind takes part by its count.
+        # Probabilities multiply, so with one common z each kind enters by its count.
         together, apart = (
             _cut_in_sigmas(left, m) if left > 0 and m else math.inf
             for m in (self.queries, r * self.queries)
@@ -134,13 +133,13 @@ def _weight(event: Event) -> float:
 
 
 def _highest(events: Sequence[Event]) -> float:
-    """The highest threshold with a cut-off; what a search makes small."""
+    """The highest threshold with a cut-off: what searches minimize."""
     cut = [e.threshold for e in events if isinstance(e, ThresholdQueries) and e.cutoff is not None]
     return min(max(cut, default=0.0), 1e300)
 
 
 def _without_choices(epsilon: float, goal: float, split: _Split) -> tuple[Event, ...]:
-    """The curve of Gaussian queries has an inverse: search over the cut-offs' part of delta."""
+    """The curve of Gaussian queries has an inverse: search over the cut-offs' share of delta."""
 
     def solve(x: float) -> tuple[Event, ...]:
         return split.at(gaussian_mu(epsilon, goal * -math.expm1(x)), goal * math.exp(x))
@@ -155,9 +154,9 @@ def _without_choices(epsilon: float, goal: float, split: _Split) -> tuple[Event,
 def _with_choices(epsilon: float, goal: float, split: _Split) -> tuple[Event, ...]:
     """The curve of choices has no inverse: search over the logarithm of the total.
 
-    A coarse grid acts like larger choices: the price is that of a total some factor larger, which is
-    nearly the same everywhere. So the search uses a coarse grid; one evaluation on the fine grid gives
-    the factor, and a second one the price of what was found.
+    A coarse grid overprices choices as if the total were larger by a factor, which hardly varies. So the
+    search uses a coarse grid; one evaluation on the fine grid gives the factor, and a second one the
+    price of what was found.
     """
 
     def fine(x: float) -> float:
@@ -201,7 +200,7 @@ def _with_choices(epsilon: float, goal: float, split: _Split) -> tuple[Event, ..
 
 
 def _root(rising: Callable[[float], float], near: float, tolerance: float) -> float:
-    """Zero of a function that rises, given a place that is not far."""
+    """Root of an increasing function, given a point near it."""
     low, high, step = near, near, 0.01
     while rising(low) > 0:
         low, step = low - step, 2 * step
@@ -223,8 +222,8 @@ def calibrate_paper(
     check_share("structure_share", structure_share)
     first_epsilon, first_delta = structure_share * epsilon, structure_share * delta
     goal = first_delta * (1 - 2 * MARGIN)
-    # The noise that j = m alone would need and the cut-off that j = 0 alone would need, each for all of
-    # delta: no j in between needs more, or ``_settle`` would find out. (1e-12 and 1e-9 absorb rounding.)
+    # The noise for j = m alone and the cut-off for j = 0 alone, each with all of delta. No j in between
+    # needs more, which ``_settle`` checks. (1e-12 and 1e-9 absorb rounding.)
     sigma = math.sqrt(m) / gaussian_mu(first_epsilon, goal) * (1 + 1e-12)
     Delta = _cut_in_sigmas(goal * math.exp(math.log1p(-1e-9)), m) * sigma
     rho = zcdp_rho(epsilon - first_epsilon, (delta - first_delta) * (1 - 2 * MARGIN))
@@ -240,7 +239,7 @@ def calibrate_paper(
 
 
 def _cut_in_sigmas(delta: float, m: int) -> float:
-    """z with 1 - Phi(z)^m = delta; 0 where a cut-off at 0 would already do."""
+    """z >= 0 with 1 - Phi(z)^m = delta; 0 where z = 0 suffices."""
     tail = -math.expm1(math.log1p(-delta) / m)
     return max(0.0, -float(ndtri_exp(math.log(tail))))
 

@@ -1,4 +1,4 @@
-"""Refusals shared by everything that takes a number: the argument, its value and the way out."""
+"""Checks of numeric arguments: each error names the argument, its value and a way out."""
 
 import math
 import numbers
@@ -44,7 +44,7 @@ def check_delta(
 
 
 def check_nonnegative(name: str, value: float) -> float:
-    """Refuse negative numbers and NaN; 0 and inf are edges that the caller decides."""
+    """Refuse negative numbers and NaN; 0 and inf are left to the caller."""
     value = check_real(name, value)
     if value < 0:
         raise ValueError(f"{name} must be at least 0, got {value:g}")

@@ -1,4 +1,4 @@
-"""What is paid for: threshold queries, choices and noisy sums, and the joint bound on a list of them.
+"""Priced events: threshold queries, choices and noisy sums, and the joint bound on a list of them.
 
 In: events, as numbers. Out: numbers. An event says what one record takes part in, at most, on every
 transcript. Events are not checked when they are made, as a stored guarantee may claim anything; the
@@ -31,7 +31,7 @@ __all__ = [
     "zcdp_events_delta",
 ]
 
-MOST_EVENTS = 1000  # in one list: no claim may keep an auditor busy
+MOST_EVENTS = 1000  # in one list: bounds the time of ``verify``
 QueryUse = Literal["structure", "categories", "classes"]
 ChoiceUse = Literal["splits", "cuts", "scale", "clips", "leaves"]
 SumUse = Literal["leaves", "calibration", "prefixes", "sizes", "columns", "pairs"]
@@ -114,12 +114,12 @@ class NoisySums:
     noise : float
         Standard deviation.
     reach : int
-        The most by which one record moves a sum: 1 for counts.
+        Largest change of a sum by one record: 1 for counts.
     use : {"leaves", "calibration", "prefixes", "sizes", "columns", "pairs"}
         Whose sums: leaves, the histogram of a forest in a model file up to version 5 ("calibration"), or
         heavy prefixes; for fitted leaves, the rows of each cell of all columns, and the steps of the two
-        stages of the fit. There, ``noise`` is that of a sum if it were the only one: all sums of a step
-        share it (``strategy``).
+        stages of the fit. For fits, ``noise`` is what a single sum would get; all sums of a step share it
+        (``strategy``).
 
     Examples
     --------
@@ -237,7 +237,7 @@ def spent(event: Event) -> float:
 
 
 def _gaussian(event: ThresholdQueries | NoisySums) -> tuple[int, float]:
-    """Count, and the noise of a query that moves by 1."""
+    """Count, and noise per unit of sensitivity."""
     noise = check_nonnegative("noise", event.noise)
     reach = check_count("reach", event.reach) if isinstance(event, NoisySums) else 1
     return event.count, noise / reach

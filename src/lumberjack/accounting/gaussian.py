@@ -7,7 +7,7 @@ exactly for (Balle and Wang 2018, Theorem 8)
 
     delta(epsilon, mu) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
 
-The two terms agree to many digits where it matters, so they are never subtracted. With t = epsilon/mu
+The two terms nearly cancel where it matters, so they are never subtracted. With t = epsilon/mu
 both carry the density phi(t - mu/2), and what is left is a difference of Mills ratios
 R(x) = (1 - Phi(x)) / phi(x):
 

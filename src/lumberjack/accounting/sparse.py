@@ -2,7 +2,7 @@
 
 In: numbers. Out: numbers. The mechanism (the paper's Algorithm 2) answers a counting query with
 "count + N(0, sigma^2) > tau", except that counts of at most tau - Delta - 1 always get "no". One
-record takes part in at most m queries, in whatever way earlier answers choose the later ones.
+record takes part in at most m queries, however earlier answers choose later queries.
 
 Symbols are the paper's: k trees, height h, m = k (1 + floor(log2 h)) queries, sigma, Delta, tau.
 """
@@ -33,7 +33,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-_MOST_BLOCKS = 2048  # of j's that Theorem 1 halves at a time; calibrated noise needs fewer than 100
+_MOST_BLOCKS = 2048  # of j's bisected at a time in Theorem 1; calibrated noise needs fewer than 100
 
 
 def queries_per_tree(height: int) -> int:
@@ -75,7 +75,7 @@ def cutoff_delta(*queries: tuple[int, float, float], rows_per_person: int = 1) -
 
         1 - prod min(Phi(Delta/sigma)^m, Phi((Delta + r - 1)/sigma)^(r m)).
 
-    m = 0 and Delta = inf give 0; sigma = 0 gives 0 (no noise never crosses); sigma = inf gives
+    m = 0 and Delta = inf give 0; sigma = 0 gives 0 (without noise nothing crosses); sigma = inf gives
     1 - 2^-m.
     """
     r = check_count("rows_per_person", rows_per_person)
@@ -147,7 +147,7 @@ def simple_parameters(epsilon: float, delta: float, m: int) -> tuple[float, floa
 
 
 def error_bound(sigma: float, *, n: int, height: int, beta: float, k: int = 1) -> float:
-    """Alpha of Theorem 1: counts beyond tau +- alpha are classified right with chance 1 - beta.
+    """Alpha of Theorem 1: counts beyond tau +- alpha are classified correctly with probability 1 - beta.
 
     alpha = sigma sqrt(2 ln(2 k n ceil(log2(h + 1)) / beta)); 0 for an empty data set.
     """

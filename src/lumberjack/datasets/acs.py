@@ -33,7 +33,7 @@ class Task:
     Attributes
     ----------
     columns : str
-        The features, with blanks between them.
+        The features, separated by spaces.
     keep : callable
         Mask of the persons of a frame that take part.
     label : callable

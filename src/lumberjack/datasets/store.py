@@ -3,8 +3,7 @@
 In: names of files, and a function that downloads. Out: a pandas frame. A file enters the cache whole,
 checked and in one step, or not at all: it is written beside its place and renamed.
 
-The public addresses could not be tried where this was written (no network): the code is tested against
-a stand-in server that answers as their documentation says.
+The public addresses are untested: tests use a stand-in server that answers as their documentation says.
 """
 
 import hashlib
@@ -43,7 +42,7 @@ __all__ = [
 
 OPENML = "https://www.openml.org/api/v1/json/data"
 TIMEOUT = 30.0  # seconds without a byte
-DEADLINE = 1800.0  # seconds for one file, however steadily it trickles
+DEADLINE = 1800.0  # seconds for one file in all
 ATTEMPTS = 3
 PAUSE = 1.0  # seconds before the second attempt; doubles
 _CHUNK = 1 << 16
@@ -160,7 +159,7 @@ def download(url: str, *, md5: str | None = None) -> Iterator[Path]:
     ----------
     url : str
     md5 : str or None
-        The publisher's checksum, where there is one. It guards against damage, not against a forger.
+        The publisher's checksum, where there is one. It guards against damage, not against forgery.
     """
     if not url.startswith(("https://", "http://")):
         raise BadDownloadError(f"not a web address: {url}")
@@ -196,7 +195,7 @@ def _transfer(url: str, path: Path, md5: str | None) -> None:
     if announced is not None and int(announced) != seen:
         raise BadDownloadError(f"{url} was cut short: {seen} of {announced} bytes")
     if md5 is not None and digest.hexdigest() != md5.lower():
-        raise BadDownloadError(f"{url} has another checksum than its publisher states")
+        raise BadDownloadError(f"{url} does not have the checksum that its publisher states")
 
 
 def openml(data_id: int, columns: Iterable[str], rows: int) -> Any:
@@ -250,7 +249,7 @@ def read_arff(text: str) -> Any:
 
 
 def read_zipped_csv(path: Path, wanted: Iterable[str]) -> Any:
-    """The ``wanted`` columns, as far as the only CSV file of an archive has them."""
+    """Those of the ``wanted`` columns that the only CSV file of an archive has."""
     pandas = pandas_with_parquet()
     wanted = set(wanted)
     try:

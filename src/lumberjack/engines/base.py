@@ -40,8 +40,8 @@ class Block:
         return len(self.codes)
 
     def leaves(self, grove: Any, n_threads: int) -> Any:
-        """Leaf of each row in each tree of a ``residuals.Grove``; those of the last one are kept."""
-        kept = self._leaves  # read once: another thread may be here with other trees
+        """Leaf of each row in each tree of a ``residuals.Grove``; those of the last grove are cached."""
+        kept = self._leaves  # read once: another thread may replace it
         if kept[0] != grove.key:
             kept = self._leaves = grove.key, grove.leaves(self.codes, n_threads)
         return kept[1]

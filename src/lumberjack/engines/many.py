@@ -1,7 +1,7 @@
 """Rows in many blocks, of any size and in any order: the plain engine.
 
-It keeps nothing between counts, so each count finds the nodes of its rows anew. ``local`` is faster if
-all rows are in one block.
+It keeps nothing between counts, so each count looks up the nodes of its rows again. ``local`` is faster
+if all rows are in one block.
 """
 
 from collections.abc import Sequence
