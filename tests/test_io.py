@@ -394,10 +394,10 @@ def with_arrays(data, **changes):
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"left": (0, 0)}, "does not come after its parent"),  # a cycle of one
-        ({"left": (1, -1)}, "does not come after its parent"),  # back to the root
-        ({"left": (0, 30_000)}, "does not come after its parent"),  # out of the tree
-        ({"left": (0, -7)}, "does not come after its parent"),
+        ({"left": (0, 0)}, "not a later node"),  # a cycle of one
+        ({"left": (1, -1)}, "not a later node"),  # back to the root
+        ({"left": (0, 30_000)}, "not a later node"),  # out of the tree
+        ({"left": (0, -7)}, "not a later node"),
         ({"left": (0, 3)}, "no parent or several"),
         ({"feature": (0, 3)}, "column that does not exist"),
         ({"feature": (0, -2)}, "column that does not exist"),

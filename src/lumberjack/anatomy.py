@@ -46,7 +46,7 @@ def check_tree(tree: Tree, n_features: int) -> None:
     if n == 0 or (tree.feature < LEAF).any() or (tree.feature >= n_features).any():
         raise ValueError("a tree splits on a column that does not exist")
     if (children <= np.tile(node[split], 2)).any() or (children >= n).any():
-        raise ValueError("a tree has a child that does not come after its parent")
+        raise ValueError("a tree has a child that is not a later node")
     if len(children) != n - 1 or len(np.unique(children)) != n - 1:
         raise ValueError("a tree has nodes with no parent or several")
     if (np.sort(ends) != np.arange(len(ends))).any():
