@@ -118,8 +118,8 @@ class NoisySums:
     use : {"leaves", "calibration", "prefixes", "sizes", "columns", "pairs"}
         Whose sums: leaves, the histogram of a forest in a model file up to version 5 ("calibration"), or
         heavy prefixes; for fitted leaves, the rows of each cell of all columns, and the steps of the two
-        stages of the fit. For fits, ``noise`` is what a single sum would get; all sums of a step share it
-        (``strategy``).
+        stages of the fit. For fits, ``noise`` is what a single sum would get; all sums of a step share
+        it (``strategy``).
 
     Examples
     --------
