@@ -143,7 +143,7 @@ def test_an_auditor_of_fitted_leaves(name):
     assert said <= float(reference.zcdp_delta(record["epsilon"], r**2 * rho) + cut)
     assert [(e["use"], e["count"]) for e in listed[-3:]] == [
         ("sizes", 1),
-        ("columns", 40),
+        ("columns", 20),
         ("pairs", 60),
     ]
     clips = [(e["count"], e["score_range"]) for e in listed if e["use"] == "clips"]
@@ -198,7 +198,7 @@ def test_a_fit_that_leaves_something_out_promises_nothing(name):
     claims = [
         *(without(name, use) for use in USES[name]),
         altered(name, "sizes", count=0),
-        altered(name, "columns", count=39),
+        altered(name, "columns", count=19),
         altered(name, "pairs", count=59),
         altered(name, "pairs", use="columns"),
         altered(name, "pairs", use="leaves"),
