@@ -245,13 +245,16 @@ def test_one_record_moves_one_sum_of_each_way_to_group_leaves(kind):
             assert step.price(moved) <= priced(found.guarantee, step.use)
 
 
-@pytest.mark.parametrize("kind", ["two classes", "number"])
-def test_what_is_released_is_rounded_after_it_is_added_up(kind):
-    """Noisy sums less the rounded exact ones are whole numbers of the grid, of the noise's size."""
-    for step in walk(kind).steps[::11]:
-        noise = step.taken * step.count.loss.reach - step.released(step.sums)
-        np.testing.assert_array_equal(noise, np.rint(noise))
-        assert np.abs(noise / step.sigma[:, None]).max() < 7
+@pytest.mark.parametrize("kind", ["two classes", "four classes", "number"])
+def test_what_is_released_is_added_up_and_then_rounded(kind, monkeypatch):
+    """Exactly, if noise is 0: on a grid that is much coarser than that of residuals."""
+    draw = descent._StepNoise.draw
+    monkeypatch.setattr(descent._StepNoise, "draw", lambda *given: 0 * draw(*given))
+    for step in walk(kind, epsilon=0.05).steps[::11]:
+        exact = step.released(step.sums)
+        np.testing.assert_array_equal(step.taken * step.count.loss.reach, exact)
+        assert step.count.loss.step > 4 or kind == "four classes"
+        assert exact.any()
 
 
 @pytest.mark.parametrize("kind", ["two classes", "four classes", "number"])

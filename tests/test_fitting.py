@@ -33,8 +33,9 @@ def started(some, precisions, prior=PRIOR):
 
 
 def test_weights_in_fixed_point_are_bounded():
-    found = as_integers(np.array([0.0, 1.5, -2.25, 1e300, -np.inf, 0.4 / SCALE]))
-    assert found.tolist() == [0, 3 * SCALE // 2, -9 * SCALE // 4, 30 * SCALE, -30 * SCALE, 0]
+    found = as_integers(np.array([0.0, 1.5, -2.25, 1e300, -np.inf, np.inf, np.nan, 0.4 / SCALE]))
+    expected = [0, 1.5, -2.25, 30, -30, 30, 0, 0]
+    assert found.tolist() == [weight * SCALE for weight in expected]
 
 
 # A fit in dense matrices, one term at a time, from the formulas in the text.

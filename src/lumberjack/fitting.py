@@ -71,8 +71,13 @@ class Prior:
 
 
 def as_integers(weights: Floats) -> Integers:
-    """Weights in fixed point."""
-    return np.rint(np.clip(weights, -_LARGEST, _LARGEST) * SCALE).astype(np.int64)
+    """Weights in fixed point; what is no number is 0.
+
+    Formal guarantees
+    -----------------
+    Bounded whatever the weights are, so that scores cannot overflow: residuals rely on that.
+    """
+    return np.rint(np.clip(np.nan_to_num(weights), -_LARGEST, _LARGEST) * SCALE).astype(np.int64)
 
 
 class Fit:

@@ -9,6 +9,7 @@ sqrt(8) times as much. So the sums of a number's intervals are released one by o
 least squares puts them together (the matrix mechanism of Li et al., PODS 2010).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -55,7 +56,7 @@ class Strategy:
     @classmethod
     def of(cls, terms: Sequence[Term], weights: Floats) -> "Strategy":
         """Divide the price of a step over terms, in proportion to ``weights``."""
-        spent = sum(w * _spent(term) for term, w in zip(terms, weights, strict=True))
+        spent = math.fsum(w * _spent(term) for term, w in zip(terms, weights, strict=True))
         # Rounded down: what is added up must not exceed 1.
         of_term = weights / spent * (1 - 2.0**-40)
         shares = [_pattern(term) * share for term, share in zip(terms, of_term, strict=True)]

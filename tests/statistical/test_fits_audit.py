@@ -258,7 +258,7 @@ def test_a_step_that_is_not_priced_is_seen(leaky, monkeypatch):
 
 
 # An attack on released weights: one column, one step in each stage, so that many fits can be made.
-EPSILON, DELTA, RUNS = 1.0, 0.1, 1_200
+EPSILON, DELTA, RUNS = 1.0, 0.1, 600
 COLUMN = Domain({"c": ["canary", "others"]})
 
 
@@ -309,5 +309,5 @@ def test_released_weights_keep_the_promise():
     assert worst_weights() <= DELTA
 
 
-def test_weights_with_a_quarter_of_the_noise_are_seen():
+def test_weights_with_too_little_noise_are_seen():
     assert worst_weights(0.25) > DELTA
