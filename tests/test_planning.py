@@ -43,11 +43,7 @@ def test_learning_has_its_share_and_the_rest_keeps_its_proportions(leaf, splits)
 
 
 def test_fitted_leaves_share_what_is_left():
-<<<<<<< HEAD
-    """5 % for sizes of cells; a fifth of the rest for columns alone; of numbers, 2 % for clips first."""
-=======
     """5 % for sizes of cells, 19 % for columns alone, 76 % for all; of numbers, 2 % for clips first."""
->>>>>>> fittests
     assert shares(plain(1.0)) == pytest.approx({"sizes": 0.05, "columns": 0.19, "pairs": 0.76}, rel=1e-6)
     found = shares(plan(1.0, leaf="fitted-mean", columns=(0, 0)))
     parts = {"clips": 0.02, "sizes": 0.98 * 0.05, "columns": 0.98 * 0.19, "pairs": 0.98 * 0.76}
@@ -87,13 +83,6 @@ def test_leaves_are_fitted_by_default():
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 30.0])
 @pytest.mark.filterwarnings("ignore::lumberjack.PrivacyLeakWarning")
-<<<<<<< HEAD
-def test_residuals_are_priced_in_their_own_unit(epsilon):
-    """A row moves a sum by at most 1; the fit chooses the grid on which sums are released."""
-    for leaf in ("fitted", "fitted-mean"):
-        promise = plan(epsilon, leaf=leaf)
-        assert [promise.event(use).reach for use in ("sizes", "columns", "pairs")] == [1, 1, 1]
-=======
 def test_steps_are_priced_for_residuals_of_at_most_1(epsilon):
     """20 steps of columns share 19 % of mu^2, 60 steps of all 76 %; sizes have 5 %."""
     for leaf in ("fitted", "fitted-mean"):
@@ -103,7 +92,6 @@ def test_steps_are_priced_for_residuals_of_at_most_1(epsilon):
         assert [e.count for e in (sizes, columns, pairs)] == [1, 20, 60]
         assert (columns.noise / pairs.noise) ** 2 == pytest.approx((76 / 60) / (19 / 20), rel=1e-6)
         assert (sizes.noise / columns.noise) ** 2 == pytest.approx((19 / 20) / 5, rel=1e-6)
->>>>>>> fittests
 
 
 def test_counts_follow_from_the_columns():
