@@ -151,6 +151,7 @@ def test_trees_of_columns_and_pairs_are_counted(models):
     assert 0 < pairs <= 3
     assert trees.startswith(f"5 trees of one column and {pairs} of a pair of columns, and a single leaf")
     assert "in 20 steps on columns and 60 on columns and pairs" in released
+    assert "for each leaf, and for groups of leaves of a column, the sum of how far" in released
     assert "Residuals" not in released
     assert "log odds of much against little" in weights
     assert "2 limits" in fit_in_words(models["regressor"].released_)[1]
