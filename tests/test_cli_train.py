@@ -69,6 +69,16 @@ def run(capsys, tmp_path, monkeypatch):
     return command
 
 
+@SEEDED
+def test_one_label_does_not_change_how_others_are_read(run):
+    """As floats, which 1e17 is written as, the first two would be one."""
+    labels = [2**53] * 3000 + [2**53 + 1] * 3000 + ["1e17"]
+    pd.DataFrame({"x": np.arange(6001) % 7, "y": labels}).to_csv("large.csv", index=False)
+    options = "--target y --task classification --epsilon 4 -o large.lumberjack"
+    assert run(f"train large.csv {options}")[0] == 0
+    assert load("large.lumberjack").classes_.tolist() == [2**53, 2**53 + 1]
+
+
 READ = {
     "t.csv": lambda: pd.read_csv("t.csv"),
     "t.parquet": lambda: pyarrow.parquet.read_table("t.parquet"),

@@ -65,6 +65,17 @@ def test_labels_are_those_of_the_whole_column_whatever_the_chunks(tmp_path, monk
     assert [order[i] if i < 400 else "" for i in found.codes[:, 0].tolist()] == [*values[:800], "", ""]
 
 
+def test_a_date_that_python_does_not_know_changes_no_other_row(tmp_path):
+    """The first of these is between two numbers of the grid, just below the middle of them."""
+    column = pa.array([9_800_001_023_999_999, 86_400 * 365 * 12_000 * 10**6], pa.timestamp("us"))
+    domain = Domain({"when": Domain.numeric(temporal=True)})
+    codes = []
+    for rows in (column[:1], column):
+        pq.write_table(pa.table({"when": rows}), tmp_path / "dates.parquet")
+        codes.append(Source(Table(tmp_path / "dates.parquet"), domain).read({})[0].codes[0, 0])
+    assert codes[0] == codes[1]
+
+
 @pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "days"])
 def test_dates_of_years_that_python_does_not_know(tmp_path, unit, zone):

@@ -3,6 +3,7 @@
 import datetime as dt
 import math
 from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -37,6 +38,14 @@ def test_distinct_values_and_the_place_of_each(frame):
         assert len(found) == len(set(values))
 
 
+@pytest.mark.parametrize("tail", [[1, True], [True, 1], [1.0, 1, Decimal(1)]])
+def test_objects_behind_a_hundred_texts_are_read_one_by_one(tail):
+    """Pandas would number equal objects alike, so that the first of them would decide for all others."""
+    column = columns_of(pd.DataFrame({"a": ["x"] * 200 + tail})).columns[0]
+    found, place = column.distinct()
+    assert [(type(found[i]), found[i]) for i in place[200:]] == [(type(v), v) for v in tail]
+
+
 def test_arrays_and_lists_have_columns_without_names():
     for X in (np.array([[1, "a"], [2, "b"]], dtype=object), [[1, "a"], [2, "b"]]):
         names, (first, second) = columns_of(X)
@@ -57,6 +66,13 @@ def test_all_kinds_of_missing_values(value):
 @pytest.mark.parametrize("value", [0, "", "nan", False, np.array([1.0, math.nan])], ids=repr)
 def test_other_values_are_not_missing(value):
     assert not is_missing(value)
+
+
+@pytest.mark.parametrize("micro", [9_800_001_023_999_999, -(2**54) + 1, 2**57 + 9, 123])
+def test_dates_of_numpy_are_read_as_those_of_python(micro):
+    """To the last bit: a file gives NumPy's for all rows if one of them is beyond the year 9999."""
+    python = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=micro)
+    assert seconds(np.datetime64(micro, "us")) == seconds(python) == float(Fraction(micro, 10**6))
 
 
 def test_times_without_a_zone_are_utc():

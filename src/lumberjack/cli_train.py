@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 import typer
 from numpy.typing import NDArray
 
@@ -284,8 +283,7 @@ def _read(
         readers[person] = person_reader(person)
     with bar("Reading") as done:
         X, extra = source.read(readers, done, check)
-    y = np.array(extra[aim.target].tolist())  # of one type
-    return X, y, None if person is None else extra[person]
+    return X, extra[aim.target], None if person is None else extra[person]
 
 
 def _say_outside(check: Check, aim: Aim, y: NDArray[Any]) -> None:

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 _EXAMPLE = dt.datetime(2026, 1, 31)
-_STEPS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # in a second
+_STEPS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # in a second
 _LONGEST = 100  # characters of a date format
 _INTEGERS = (nw.Int8, nw.Int16, nw.Int32, nw.Int64, nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64)
 
@@ -45,7 +45,10 @@ class Column:
 
     @property
     def _is_text_of_pandas(self) -> bool:
-        """Whether it is a pandas column of text, which pandas can factorize."""
+        """Whether it is probably a pandas column of text, which pandas can factorize.
+
+        The type of Python objects is guessed from the first rows.
+        """
         return (
             not self._is_array
             and self.values.implementation.is_pandas()
@@ -98,11 +101,13 @@ class Column:
     def distinct(self) -> tuple[list[Any], NDArray[np.intp]]:
         """Distinct plain values, and each row's place among them; 1, 1.0 and True are distinct."""
         if self._is_array and self.is_numeric:
-            found, place = np.unique(self.values, return_inverse=True)
-            return Column(found).items(), place
+            values, place = np.unique(self.values, return_inverse=True)
+            return Column(values).items(), place
         if self._is_text_of_pandas:
             place, texts = nw.to_native(self.values).factorize(use_na_sentinel=False)
-            return [None if is_missing(text) else text for text in texts.tolist()], place
+            found = [None if is_missing(text) else text for text in texts.tolist()]
+            if all(text is None or isinstance(text, str) for text in found):
+                return found, place
         seen: dict[Any, int] = {}
         rows = [seen.setdefault((type(value), value), len(seen)) for value in self.items()]
         return [value for _, value in seen], np.array(rows, dtype=np.intp)
@@ -187,7 +192,8 @@ def seconds(when: Any, date_format: str | None = None) -> float:
     if isinstance(when, np.datetime64):  # of years that Python does not know, mostly
         unit = np.datetime_data(when.dtype)[0]
         if unit in _STEPS:
-            return float(when.astype(np.int64)) / _STEPS[unit]
+            # Integers are divided, and rounded once: as Python's own dates are.
+            return int(when.astype(np.int64)) / _STEPS[unit]
         when = when.astype("datetime64[us]").item()
     if isinstance(when, str):
         text = when.strip()
