@@ -22,6 +22,7 @@ from descents import (
 )
 
 from lumberjack import Domain, LumberjackClassifier, LumberjackRegressor, NoisySums, descent
+from lumberjack.columns import coarse_places
 from lumberjack.descent import CellCounts, fit_forest
 from lumberjack.engines.base import Block
 from lumberjack.engines.local import LocalRows
@@ -315,11 +316,12 @@ def test_what_is_released_depends_on_noisy_sums_alone(kind, monkeypatch):
 
 
 def test_clips_are_two_choices_with_the_exponent_that_is_priced(monkeypatch):
-    seen = []
+    seen, priors = [], []
 
-    def spy(found, grid, quantile, exponent, bits, key):
+    def spy(found, grid, quantile, exponent, bits, key, prior):
         seen.append((quantile.range, exponent, found.total, int(key)))
-        return choose(found, grid, quantile, exponent, bits, key)
+        priors.append(prior)
+        return choose(found, grid, quantile, exponent, bits, key, prior)
 
     choose = descent.choose_place
     monkeypatch.setattr(descent, "choose_place", spy)
@@ -331,6 +333,15 @@ def test_clips_are_two_choices_with_the_exponent_that_is_priced(monkeypatch):
     assert [total for *_, total, _ in seen] == [3000, 3000]
     asked_first = [i for i, (count, *_) in enumerate(asked) if type(count).__name__ == "Distances"]
     assert asked_first == [1, 2 + event(guarantee, "columns").count]  # before either stage
+    # Weights of clips are public: from a sixteenth of the learned scale, an eighth of half the target's
+    # width, up to it. The grid of targets has 4096 steps on each side.
+    for prior in priors:
+        usual = [int(coarse_places(np.array([x]))[0]) for x in (4096 / 8 / 16, 4096 / 8)]
+        heavy = prior.weights > prior.weights.min()
+        assert [prior.edges[:-1][heavy].tolist(), prior.edges[1:][heavy].tolist()] == [
+            [usual[0]],
+            [usual[1] + 1],
+        ]
 
 
 def test_forest_holds_expected_sizes_and_weights():

@@ -8,7 +8,7 @@ import pytest
 
 from lumberjack.columns import DISTANCES, coarse_value, prior_of_scale
 from lumberjack.kinds import CELLS, Numeric, places_of, values_at
-from lumberjack.priors import PlacePrior, prior_of_centre, prior_of_cut
+from lumberjack.priors import PlacePrior, prior_of_centre, prior_of_cut, prior_within
 
 MOST = 2**47
 PRIORS = {
@@ -114,3 +114,11 @@ def test_a_scale_far_above_the_centre_is_unlikely():
         tail.append(1 - int(prior.below(place)) / total)
     ratios = [math.log2(a / b) for a, b in itertools.pairwise(tail)]
     np.testing.assert_allclose(ratios, 4, atol=0.1)
+
+
+def test_a_prior_within_limits_leaves_a_64th_to_all_places():
+    prior = prior_within((100, 227), 110, 125)
+    weights = [int(prior.below(place + 1) - prior.below(place)) for place in range(100, 228)]
+    inside, outside = weights[10:26], weights[:10] + weights[26:]
+    assert len(set(inside)) == len(set(outside)) == 1
+    assert inside[0] - outside[0] == pytest.approx(64 * 128 / 16 * outside[0], rel=1e-6)
