@@ -87,10 +87,10 @@ _Digit = tuple[_Groups, ...]  # all combinations of such groups, the last one ch
 
 
 class _Tables(NamedTuple):
-    """Where the cells of a row are: cell = start + left * stride + right, digits being left and right.
+    """Where the cell of a row is: start + left digit * its stride + right digit * its stride.
 
-    All arrays have the shape (n_tables,), a multiple of ``_AT_ONCE``. ``right_stride`` is 0 where a table
-    has one digit, and both strides are where it only fills up.
+    All arrays have the shape (n_tables,), a multiple of ``_AT_ONCE``. The stride of the right digit is
+    0 where a table has one digit only, and both are 0 where it only fills up.
     """
 
     left: Integers
@@ -101,7 +101,7 @@ class _Tables(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """Digits, tables of them, and the leaves of each cell, a sparse array of shape (n_cells, n_leaves)."""
+    """Digits, their tables, and which leaves a cell is in: sparse, shape (n_cells, n_leaves)."""
 
     digits: Sequence[_Digit]
     tables: _Tables

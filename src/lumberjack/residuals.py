@@ -27,7 +27,7 @@ __all__ = ["FARTHEST", "FINE", "Distance", "Distances", "Loss", "Odds", "Residua
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_BATCH = 2048  # rows whose scores and residuals stay in the cache
+_BATCH = 4096  # rows whose scores and residuals stay in the cache
 _CELL = 2**9  # weights in one cell of a table of scores
 _CELLS = 2**11  # cells on each side of 0: scores from -16 to 16
 _STEPS = SCALE // SUM_BOUND  # weights in one step of a target

@@ -107,18 +107,6 @@ class Forest:
         self._each(codes, n_threads, lambda rows, tree, leaf: np.copyto(out[rows, tree], leaf))
         return out
 
-    def number(
-        self, codes: Codes, starts: NDArray[np.int64], kind: np.dtype[Any], n_threads: int = 1
-    ) -> NDArray[Any]:
-        """Leaf numbers plus the start of each tree, shape (n_rows, n_trees)."""
-        out = np.empty((len(codes), len(self.trees)), dtype=kind)
-
-        def put(rows: slice, tree: int, leaf: Leaf) -> None:
-            out[rows, tree] = leaf + starts[tree]
-
-        self._each(codes, n_threads, put)
-        return out
-
     def pool(self, values: Sequence[Floats], codes: Codes, n_threads: int = 1) -> Floats:
         """Add up over trees what the leaf of each row says, shape (n_rows, n_values).
 
