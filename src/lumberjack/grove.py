@@ -283,11 +283,12 @@ def _as_sparse(found: Sequence[Integers], n_leaves: int) -> Any:
 @kernel
 def _find_cells(digits: Digits, first_row: int, tables: _Tables, t: int, cell: Cells) -> None:
     """The cell of each row in one table."""
-    left, right = digits[tables.left[t]], digits[tables.right[t]]
+    # Slices: an index that is a sum of two could be negative, and a check for that costs half the speed.
+    end = first_row + len(cell)
+    left, right = digits[tables.left[t], first_row:end], digits[tables.right[t], first_row:end]
     by, and_by, start = tables.left_stride[t], tables.right_stride[t], tables.start[t]
     for i in range(len(cell)):
-        a, b = np.uint32(left[first_row + i]), np.uint32(right[first_row + i])
-        cell[i] = start + a * by + b * and_by
+        cell[i] = start + np.uint32(left[i]) * by + np.uint32(right[i]) * and_by
 
 
 @kernel
