@@ -24,7 +24,7 @@ from scipy import sparse
 
 from lumberjack.kernels import kernel
 from lumberjack.kinds import MISSING, OTHER, Codes, expand
-from lumberjack.tree import LEAF, Tree
+from lumberjack.tree import LEAF, Tree, in_threads
 
 __all__ = ["Grove"]
 
@@ -143,20 +143,26 @@ class Grove:
         """Cells of a row, and so its gathers and its histogram updates in a step."""
         return len(self._layout.tables.start)
 
-    def digits(self, codes: Codes) -> Digits:
+    def digits(self, codes: Codes, n_threads: int = 1) -> Digits:
         """What rows are looked up by, shape (n_digits, n_rows)."""
         digits = self._layout.digits
         most = max(map(_size, digits), default=1)
         kind = np.uint8 if most <= 2**8 else np.uint16 if most <= 2**16 else np.uint32
         # A table has at least one digit, whatever it is.
         out = np.zeros((max(len(digits), 1), len(codes)), dtype=kind)
-        narrow = codes.itemsize < 4
-        every = expand(np.arange(2 ** (8 * codes.itemsize), dtype=codes.dtype)) if narrow else None
-        for digit, each in zip(digits, out, strict=False):
-            for groups, stride in zip(digit, _strides(digit), strict=True):
-                column = codes[:, groups.column]
-                found = groups.find(column if every is None else every) * stride
-                each += found.astype(kind) if every is None else found.astype(kind)[column]
+        parts = [
+            (d, groups, stride, _all_codes(groups, stride, codes.dtype, kind))
+            for d, digit in enumerate(digits)
+            for groups, stride in zip(digit, _strides(digit), strict=True)
+        ]
+
+        def some(rows: slice) -> None:
+            for d, groups, stride, known in parts:
+                column = codes[rows, groups.column]
+                found = (groups.find(column) * stride).astype(kind) if known is None else known[column]
+                out[d, rows] += found
+
+        in_threads(some, len(codes), n_threads)
         return out
 
     def spread(self, weights: Integers) -> Integers:
@@ -233,6 +239,14 @@ def _size(groups: Sequence[_Groups]) -> int:
 def _strides(groups: Sequence[_Groups]) -> list[int]:
     """How far apart neighbours of each are among all combinations."""
     return [_size(groups[i + 1 :]) for i in range(len(groups))]
+
+
+def _all_codes(groups: _Groups, stride: int, codes: np.dtype[Any], kind: Any) -> Digits | None:
+    """Part of the digit of every code, if codes have few bits."""
+    if codes.itemsize == 4:
+        return None
+    every = np.arange(2 ** (8 * codes.itemsize), dtype=codes)
+    return np.asarray((groups.find(expand(every)) * stride).astype(kind))
 
 
 def _combine(groups: Sequence[_Groups], most: int) -> list[_Digit]:

@@ -195,7 +195,7 @@ class Residuals(NamedTuple):
 
     def __call__(self, block: Any) -> list[Integers]:
         """One array, shape (n_leaves, n_outputs)."""
-        grove, digits = self.grove, block.digits(self.grove)
+        grove, digits = self.grove, block.digits(self.grove, self.n_threads)
         weights = grove.spread(self.weights)
 
         def some(rows: slice) -> Integers:
@@ -224,7 +224,7 @@ class Distances(NamedTuple):
 
     def __call__(self, block: Any) -> list[CodeCounts]:
         """One element: coarse places of distances in steps of the target, from 1 to FARTHEST."""
-        grove, digits = self.grove, block.digits(self.grove)
+        grove, digits = self.grove, block.digits(self.grove, self.n_threads)
         weights = grove.spread(self.weights)
         counts = np.zeros(FARTHEST + 1, dtype=np.int64)
         for batch in _batches(slice(0, len(block))):

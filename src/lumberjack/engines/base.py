@@ -39,11 +39,11 @@ class Block:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def digits(self, grove: Any) -> Any:
+    def digits(self, grove: Any, n_threads: int = 1) -> Any:
         """What rows are looked up by in the trees of a ``Grove``; those of the last one are kept."""
         kept = self._digits  # read once: another thread may be here with other trees
         if kept[0] != grove.key:
-            kept = self._digits = grove.key, grove.digits(self.codes)
+            kept = self._digits = grove.key, grove.digits(self.codes, n_threads)
         return kept[1]
 
     def sort(self, tree: Growing) -> Segments:
