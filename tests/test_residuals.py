@@ -211,7 +211,8 @@ def test_one_row_changes_one_leaf_of_each_tree():
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
-def test_sums_do_not_depend_on_blocks_and_threads(n_threads):
+def test_sums_do_not_depend_on_blocks_and_threads(n_threads, monkeypatch):
+    monkeypatch.setattr(residuals, "_WORTH_THREADS", 0)
     block = rows(1001, n_classes=4)
     weights, loss = weights_of(4, 7), Softmax(512, 4)
     (expected,) = Residuals(grove(), weights, loss)(block)

@@ -28,6 +28,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _BATCH = 4096  # rows whose scores and residuals stay in the cache
+_WORTH_THREADS = 2**14  # rows: fewer are done before threads have started
 _CELL = 2**9  # weights in one cell of a table of scores
 _CELLS = 2**11  # cells on each side of 0: scores from -16 to 16
 _STEPS = SCALE // SUM_BOUND  # weights in one step of a target
@@ -246,7 +247,7 @@ def _in_threads(some: Callable[[slice], Integers], n_rows: int, n_threads: int) 
     """Sum of what some rows give, over equal parts of all rows."""
     ends = [n_rows * i // n_threads for i in range(n_threads + 1)]
     parts = [slice(a, b) for a, b in itertools.pairwise(ends)]
-    if n_threads == 1 or n_rows <= _BATCH:
+    if n_threads == 1 or n_rows < _WORTH_THREADS:
         return some(slice(0, n_rows))
     with ThreadPoolExecutor(n_threads) as threads:
         found: Sequence[Integers] = list(threads.map(some, parts))
