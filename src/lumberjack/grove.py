@@ -11,7 +11,9 @@ weights of cells, rows are looked up in the tables, and sums over cells are adde
 Ten columns, their 45 pairs included, need 15 look-ups a row, 20 columns 55.
 """
 
+import itertools
 import math
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -204,13 +206,14 @@ class Grove:
         number = {groups: d for d, digit in enumerate(digits) for groups in digit}
         needs = [frozenset(number[groups] for groups in each) for each in seen]
         tables = _cover(needs, list(map(_size, digits)), self.room)
-        of_tree = [next(t for t, table in enumerate(tables) if need <= set(table)) for need in needs]
+        inside: list[list[int]] = [[] for _ in tables]
+        home = {frozenset(part): t for t, table in enumerate(tables) for part in _parts(table)}
+        for v, need in enumerate(needs):
+            inside[home[need]].append(v)
         found = []
-        for t, table in enumerate(tables):
+        for table, some in zip(tables, inside, strict=True):
             groups = [g for d in table for g in digits[d]]
-            inside = [v for v, where in enumerate(of_tree) if where == t]
-            each = [self._leaves(v, groups) + self.starts[v] for v in inside]
-            found.append(np.column_stack(each))
+            found.append(np.column_stack([self._leaves(v, groups) + self.starts[v] for v in some]))
         return _Layout(digits, _number(tables, digits), _as_sparse(found, int(self.starts[-1])))
 
     def _leaves(self, tree: int, groups: Sequence[_Groups]) -> Integers:
@@ -250,12 +253,14 @@ def _all_codes(groups: _Groups, stride: int, codes: np.dtype[Any], kind: Any) ->
 
 
 def _combine(groups: Sequence[_Groups], most: int) -> list[_Digit]:
-    """Digits of at most so many combinations, unless a column has more: the first one with room."""
+    """Digits of at most so many combinations, unless a column has more."""
+    waiting = deque(sorted(groups, key=lambda each: each.size))
     digits: list[_Digit] = []
-    for each in sorted(groups, key=lambda g: g.size, reverse=True):
-        fits = (d for d, digit in enumerate(digits) if _size(digit) * each.size <= most)
-        d = next(fits, len(digits))
-        digits[d:] = [(*digits[d], each) if d < len(digits) else (each,), *digits[d + 1 :]]
+    while waiting:
+        digit: _Digit = (waiting.pop(),)  # the largest, and with it the smallest ones that fit
+        while waiting and _size(digit) * waiting[0].size <= most:
+            digit = (*digit, waiting.popleft())
+        digits.append(digit)
     return digits
 
 
@@ -269,6 +274,11 @@ def _cover(needs: Sequence[frozenset[int]], sizes: Sequence[int], room: int) -> 
         fits = bool(waiting) and sizes[first] * sizes[waiting[0]] <= room
         tables.append((first, waiting.pop(0)) if fits else (first,))
     return tables or [()]
+
+
+def _parts(table: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
+    """What a tree may need of a table: some of its digits."""
+    return itertools.chain.from_iterable(itertools.combinations(table, n) for n in range(3))
 
 
 def _number(tables: Sequence[tuple[int, ...]], digits: Sequence[_Digit]) -> _Tables:
