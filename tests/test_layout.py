@@ -23,7 +23,7 @@ ORDER = """
     paths priors columns search thinning inputs
     growing guided
     tree anatomy
-    terms strategy fitting residuals leaves targets old_votes
+    grove terms strategy fitting residuals leaves targets old_votes
     engines.growth engines.base engines.local engines.many
     learning descent training released
     io legend report

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 from test_terms import category, number
 
+from lumberjack import grove as groves
 from lumberjack import residuals
 from lumberjack.columns import coarse_places
 from lumberjack.engines.base import Block
 from lumberjack.fitting import SCALE
+from lumberjack.grove import Grove
 from lumberjack.guarantee import SUM_BOUND
 from lumberjack.kinds import MISSING, OTHER
-from lumberjack.residuals import FARTHEST, Distance, Distances, Grove, Odds, Residuals, Softmax
+from lumberjack.residuals import FARTHEST, Distance, Distances, Odds, Residuals, Softmax
 from lumberjack.terms import base_term, column_term, pair_term
 from lumberjack.tree import LEAF, Tree
 
@@ -100,11 +102,6 @@ def naive_sums(block, weights, residual):
     return out
 
 
-def test_leaves_are_those_of_naive_walks():
-    block = rows(300)
-    np.testing.assert_array_equal(grove().leaves(block.codes, 1), naive_leaves(block))
-
-
 @pytest.mark.parametrize("reach", [1, 7, 1024])
 def test_sums_of_odds(reach):
     block, weights = rows(400), weights_of(1, 1)
@@ -136,11 +133,9 @@ def test_sums_of_softmax(n_classes, reach):
 
 
 def alone(loss, scores, target, n_outputs=1):
-    """The residual of a row with such scores: one tree with one leaf."""
-    weights = np.array(scores, dtype=np.int64).reshape(1, n_outputs)
-    out = np.zeros((1, n_outputs), dtype=np.int64)
-    loss.add_up(np.zeros((1, 1), dtype=np.uint16), weights, np.array([target], dtype=np.int32), out)
-    return out[0].tolist()
+    """The residual of a row with such scores."""
+    score = np.array(scores, dtype=np.int64).reshape(1, n_outputs)
+    return loss.residuals(score, np.array([target], dtype=np.int32))[0].tolist()
 
 
 @pytest.mark.parametrize("reach", FINEST)
@@ -235,7 +230,8 @@ def test_one_row_changes_one_leaf_of_each_tree():
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
-def test_sums_do_not_depend_on_blocks_and_threads(n_threads):
+def test_sums_do_not_depend_on_blocks_and_threads(n_threads, monkeypatch):
+    monkeypatch.setattr(residuals, "_WORTH_THREADS", 0)
     block = rows(1001, n_classes=4)
     weights, loss = weights_of(4, 7), Softmax(512, 4)
     (expected,) = Residuals(grove(), weights, loss)(block)
@@ -248,49 +244,44 @@ def test_sums_do_not_depend_on_blocks_and_threads(n_threads):
     np.testing.assert_array_equal(found, expected)
 
 
+STUMP = Tree(np.array([LEAF]), np.array([0]), np.array([False]), np.array([0]))
+
+
 def test_sums_have_64_bits():
-    """So many rows of one leaf that 32 bits would overflow; and twice as much in sums of leaves."""
-    n = 2**21
-    leaf, target = np.zeros((n, 1), dtype=np.uint16), np.zeros(n, dtype=np.int32)
-    out = np.zeros((1, 1), dtype=np.int64)
-    Odds(1024).add_up(leaf, np.array([[2**22]]), target, out)
-    assert out.tolist() == [[4096 * n]]
+    """So many rows of one leaf that 32 bits would overflow."""
+    n = 2**22
+    block = Block(np.zeros((n, 1), dtype=np.uint8), np.zeros(n, dtype=np.int32))
+    (found,) = Residuals(Grove((STUMP,), CATEGORICAL), np.array([[2**22]]), Odds(1024))(block)
+    assert found.tolist() == [[4 * 1024 * n]]  # in steps of 1/4
 
 
 def test_scores_of_thousands_of_trees_do_not_overflow():
     width = 3000
-    leaf, out = np.arange(width, dtype=np.uint16)[None, :], np.zeros((width, 1), dtype=np.int64)
-    weights = np.full((width, 1), 30 * SCALE)
-    Odds(1024).add_up(leaf, weights, np.zeros(1, dtype=np.int32), out)
-    Odds(1024).add_up(leaf, -weights, np.ones(1, dtype=np.int32), out)
-    assert (out == 0).all()
-    Odds(1024).add_up(leaf, weights, np.ones(1, dtype=np.int32), out)
-    assert (out == 0).all()  # e^-90000: a row that is sure to be of its class
+    many, weights = Grove((STUMP,) * width, CATEGORICAL), np.full((width, 1), 30 * SCALE)
+
+    def says(weights, target):
+        block = Block(np.zeros((1, 3), dtype=np.uint32), np.array([target], dtype=np.int32))
+        return Residuals(many, weights, Odds(1024))(block)[0]
+
+    assert (says(weights, 0) == 4 * 1024).all()
+    assert (says(-weights, 1) == -4 * 1024).all()
+    assert (says(weights, 1) == 0).all()  # e^-90000: a row that is sure to be of its class
 
 
-def test_more_leaves_than_16_bits_hold():
-    tree = column_term(COLUMNS[2]).tree
-    many = Grove((tree,) * 2100, CATEGORICAL)
-    block = rows(5)
-    assert many.starts[-1] > 2**16
-    expected = [[v * 32 + naive_leaf(tree, row) for v in range(2100)] for row in block.codes]
-    np.testing.assert_array_equal(many.leaves(block.codes, 1), expected)
-
-
-def test_a_block_keeps_the_leaves_of_the_last_trees_only():
+def test_a_block_keeps_the_digits_of_the_last_trees_only():
     block, first, second = rows(50), grove(), Grove((TERMS[1].tree,), CATEGORICAL)
-    one = block.leaves(first, 1)
-    assert block.leaves(first, 1) is one
-    assert block.leaves(second, 1).shape == (50, 1)
-    np.testing.assert_array_equal(block.leaves(first, 1), one)
+    one = block.digits(first)
+    assert block.digits(first) is one
+    assert block.digits(second).shape == (1, 50)
+    np.testing.assert_array_equal(block.digits(first), one)
 
 
 @pytest.fixture
 def processes(monkeypatch):
-    """``residuals`` as two other processes import it."""
+    """``grove`` as two other processes import it."""
     found = []
     for name in ("one_process", "another_process"):
-        spec = importlib.util.spec_from_file_location(name, residuals.__file__)
+        spec = importlib.util.spec_from_file_location(name, groves.__file__)
         module = importlib.util.module_from_spec(spec)
         monkeypatch.setitem(sys.modules, name, module)
         spec.loader.exec_module(module)
@@ -298,25 +289,25 @@ def processes(monkeypatch):
     return found
 
 
-def test_a_block_that_another_process_used_does_not_keep_its_leaves(processes):
-    """Leaves of other trees are beyond the sums: they would be added up out of bounds."""
+def test_a_block_that_another_process_used_does_not_keep_its_digits(processes):
+    """Cells of other trees are beyond the sums: they would be added up out of bounds."""
     one, another = processes
     block = rows(50)
-    block.leaves(one.Grove(tuple(term.tree for term in TERMS), CATEGORICAL), 1)
+    block.digits(one.Grove(tuple(term.tree for term in TERMS), CATEGORICAL))
     sent, small = pickle.loads(pickle.dumps(block)), another.Grove((TERMS[1].tree,), CATEGORICAL)
-    np.testing.assert_array_equal(sent.leaves(small, 1), small.leaves(block.codes, 1))
+    np.testing.assert_array_equal(sent.digits(small), small.digits(block.codes))
 
 
 def test_threads_with_other_trees_do_not_change_what_a_block_says():
     class Shared(Block):
         def __setattr__(self, name, value):
             super().__setattr__(name, value)
-            if name == "_leaves" and value[0] == first.key:
-                self.leaves(second, 1)
+            if name == "_digits" and value[0] == first.key:
+                self.digits(second)
 
     first, second = grove(), Grove((TERMS[1].tree,), CATEGORICAL)
     block = Shared(rows(50).codes, rows(50).target)
-    np.testing.assert_array_equal(block.leaves(first, 1), first.leaves(block.codes, 1))
+    np.testing.assert_array_equal(block.digits(first), first.digits(block.codes))
 
 
 def test_distances_are_counted_one_row_at_a_time():
@@ -357,8 +348,3 @@ def test_units_are_where_residuals_saturate():
     unit = Distance(64, clip).unit
     assert alone(Distance(64, clip), round(unit * SCALE), 0) == [4096]
     assert alone(Distance(64, clip), round(unit * SCALE * 0.98), 0)[0] < 4096
-
-
-def test_a_single_leaf_is_a_tree():
-    stump = Tree(np.array([LEAF]), np.array([0]), np.array([False]), np.array([0]))
-    assert Grove((stump,), CATEGORICAL).leaves(rows(3).codes, 1).tolist() == [[0], [0], [0]]

@@ -26,11 +26,12 @@ from lumberjack.columns import NINETIETH, choose_place, coarse_places, coarse_va
 from lumberjack.domain import Domain
 from lumberjack.engines.base import Rows
 from lumberjack.fitting import SCALE, Fit, Prior, as_integers
+from lumberjack.grove import Grove
 from lumberjack.guarantee import SUM_BOUND, Guarantee
 from lumberjack.kinds import Categorical, Known, expand
 from lumberjack.noise import Bits, RoundedGaussian, mix_keys
 from lumberjack.priors import prior_within
-from lumberjack.residuals import FARTHEST, FINE, Distances, Grove, Loss, Residuals
+from lumberjack.residuals import FARTHEST, FINE, Distances, Loss, Residuals
 from lumberjack.targets import FITTED_SCALES, Target
 from lumberjack.terms import (
     Column,

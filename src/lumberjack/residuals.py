@@ -1,71 +1,40 @@
 """Residuals of rows and their sums over leaves: what each step of a fit adds up.
 
-In: leaf numbers of rows, weights in fixed point, encoded targets. Out: integers, which add up over
+In: trees, weights in fixed point, codes of rows and encoded targets. Out: integers, which add up over
 blocks of rows. A residual is a function of its own row: of an integer score, by tables and integer
 arithmetic (``Softmax`` divides and rounds in floating point). So the sums are the same for any order
 and number of blocks and threads.
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, Protocol
-from uuid import UUID, uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lumberjack.columns import CodeCounts, coarse_places
 from lumberjack.fitting import SCALE
+from lumberjack.grove import Grove
 from lumberjack.guarantee import SUM_BOUND
 from lumberjack.kernels import kernel
-from lumberjack.tree import Forest, Tree
 
-__all__ = ["FARTHEST", "FINE", "Distance", "Distances", "Grove", "Loss", "Odds", "Residuals", "Softmax"]
+__all__ = ["FARTHEST", "FINE", "Distance", "Distances", "Loss", "Odds", "Residuals", "Softmax"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Leaves = NDArray[np.unsignedinteger[Any]]
 
-_BATCH = 2048  # rows whose scores and residuals stay in the cache
+_BATCH = 4096  # rows whose scores and residuals stay in the cache
+_WORTH_THREADS = 2**14  # rows: fewer are done before threads have started
 _CELL = 2**9  # weights in one cell of a table of scores
 _CELLS = 2**11  # cells on each side of 0: scores from -16 to 16
 _STEPS = SCALE // SUM_BOUND  # weights in one step of a target
 _MOST = 2**22  # of exp(score) in a table of Softmax, for a score of 0
 FINE = 2**12  # steps of the grid of residuals
 FARTHEST = 2 * SUM_BOUND  # distances beyond it are as far
-
-
-@dataclass(frozen=True)
-class Grove:
-    """Trees whose leaves are numbered through.
-
-    Attributes
-    ----------
-    trees : tuple of Tree
-    categorical : ndarray of bool, shape (n_features,)
-    key : UUID
-        Names the trees, so that a block of rows may keep its leaf numbers. No two groves share it, also
-        in other processes: leaf numbers of other trees would count a row twice, or write out of bounds.
-    """
-
-    trees: tuple[Tree, ...]
-    categorical: NDArray[np.bool_]
-    key: UUID = field(default_factory=uuid4)
-
-    @property
-    def starts(self) -> Integers:
-        """Number of the first leaf of each tree, and last the number of all leaves."""
-        return np.cumsum([0, *(tree.n_leaves for tree in self.trees)])
-
-    def leaves(self, codes: Any, n_threads: int) -> Leaves:
-        """Leaf of each row in each tree, shape (n_rows, n_trees)."""
-        starts = self.starts
-        kind = np.uint16 if starts[-1] < 2**16 else np.uint32
-        forest = Forest(self.trees, (), self.categorical)
-        return forest.number(codes, starts[:-1], np.dtype(kind), n_threads)
 
 
 class Loss(Protocol):
@@ -96,8 +65,8 @@ class Loss(Protocol):
     def unit(self) -> float:
         """The scale of weights: residuals saturate one unit from the truth."""
 
-    def add_up(self, leaf: Leaves, weights: Integers, target: NDArray[np.int32], out: Integers) -> None:
-        """Add the residuals of rows to their leaves."""
+    def residuals(self, scores: Integers, target: NDArray[np.int32]) -> Integers:
+        """Residuals of rows, shape (n_rows, n_outputs), as scores are."""
 
 
 @dataclass(frozen=True)
@@ -124,9 +93,11 @@ class Odds:
         """See ``Loss``."""
         return max(FINE // self.reach, 1)
 
-    def add_up(self, leaf: Leaves, weights: Integers, target: NDArray[np.int32], out: Integers) -> None:
+    def residuals(self, scores: Integers, target: NDArray[np.int32]) -> Integers:
         """See ``Loss``."""
-        _add_odds(leaf, weights[:, 0], target, _odds_table(self.reach * self.step), out)
+        out = np.empty_like(scores)
+        _find_odds(scores.ravel(), target, _odds_table(self.reach * self.step), out.ravel())
+        return out
 
 
 @dataclass(frozen=True)
@@ -148,9 +119,11 @@ class Softmax:
     curvature: ClassVar = 0.15
     unit: ClassVar = 1.0
 
-    def add_up(self, leaf: Leaves, weights: Integers, target: NDArray[np.int32], out: Integers) -> None:
+    def residuals(self, scores: Integers, target: NDArray[np.int32]) -> Integers:
         """See ``Loss``."""
-        _add_softmax(leaf, weights, target, _exp_table(), self.reach, out)
+        out = np.empty_like(scores)
+        _find_softmax(scores, target, _exp_table(), self.reach, out)
+        return out
 
 
 @dataclass(frozen=True)
@@ -180,9 +153,12 @@ class Distance:
         """The clip."""
         return self.clip / SUM_BOUND
 
-    def add_up(self, leaf: Leaves, weights: Integers, target: NDArray[np.int32], out: Integers) -> None:
+    def residuals(self, scores: Integers, target: NDArray[np.int32]) -> Integers:
         """See ``Loss``."""
-        _add_distances(leaf, weights[:, 0], target, self.clip * _STEPS, self.reach * self.step, out)
+        out = np.empty_like(scores)
+        clip, reach = self.clip * _STEPS, self.reach * self.step
+        _find_distances(scores.ravel(), target, clip, reach, out.ravel())
+        return out
 
 
 @cache
@@ -220,14 +196,17 @@ class Residuals(NamedTuple):
 
     def __call__(self, block: Any) -> list[Integers]:
         """One array, shape (n_leaves, n_outputs)."""
-        leaf = block.leaves(self.grove, self.n_threads)
+        grove, digits = self.grove, block.digits(self.grove, self.n_threads)
+        weights = grove.spread(self.weights)
 
         def some(rows: slice) -> Integers:
-            out = np.zeros(self.weights.shape, dtype=np.int64)
-            self.loss.add_up(leaf[rows], self.weights, block.target[rows], out)
+            out = np.zeros_like(weights)
+            for batch in _batches(rows):
+                scores = grove.scores(digits, batch, weights)
+                grove.add(digits, batch, self.loss.residuals(scores, block.target[batch]), out)
             return out
 
-        return [_in_threads(some, len(leaf), self.n_threads)]
+        return [grove.fold(_in_threads(some, len(block), self.n_threads))]
 
 
 class Distances(NamedTuple):
@@ -246,96 +225,64 @@ class Distances(NamedTuple):
 
     def __call__(self, block: Any) -> list[CodeCounts]:
         """One element: coarse places of distances in steps of the target, from 1 to FARTHEST."""
-        leaf = block.leaves(self.grove, self.n_threads)
-        far = np.empty(len(leaf), dtype=np.uint32)
-        _find_distances(leaf, self.weights[:, 0], block.target, far)
-        far, counts = np.unique(far, return_counts=True)
+        grove, digits = self.grove, block.digits(self.grove, self.n_threads)
+        weights = grove.spread(self.weights)
+        counts = np.zeros(FARTHEST + 1, dtype=np.int64)
+        for batch in _batches(slice(0, len(block))):
+            score = grove.scores(digits, batch, weights)[:, 0]
+            away = np.abs(score - block.target[batch].astype(np.int64) * _STEPS) // _STEPS
+            counts += np.bincount(np.clip(away, 1, FARTHEST), minlength=len(counts))
+        far = np.flatnonzero(counts)
         codes, first = np.unique(coarse_places(far.astype(np.float64)), return_index=True)
-        return [CodeCounts(codes, np.add.reduceat(counts, first))]
+        return [CodeCounts(codes, np.add.reduceat(counts[far], first))]
+
+
+def _batches(rows: slice) -> Iterator[slice]:
+    """Batches of rows whose scores and residuals stay in the cache."""
+    for start in range(rows.start, rows.stop, _BATCH):
+        yield slice(start, min(start + _BATCH, rows.stop))
 
 
 def _in_threads(some: Callable[[slice], Integers], n_rows: int, n_threads: int) -> Integers:
     """Sum of what some rows give, over equal parts of all rows."""
     ends = [n_rows * i // n_threads for i in range(n_threads + 1)]
     parts = [slice(a, b) for a, b in itertools.pairwise(ends)]
-    if n_threads == 1:
-        return some(parts[0])
+    if n_threads == 1 or n_rows < _WORTH_THREADS:
+        return some(slice(0, n_rows))
     with ThreadPoolExecutor(n_threads) as threads:
         found: Sequence[Integers] = list(threads.map(some, parts))
     return np.asarray(np.sum(found, axis=0))
 
 
 @kernel
-def _add_odds(
-    leaf: Leaves, weight: Integers, target: NDArray[np.int32], table: Integers, out: Integers
-) -> None:
-    n, width = leaf.shape
-    residual = np.empty(_BATCH, dtype=np.int64)
-    for start in range(0, n, _BATCH):
-        size = min(_BATCH, n - start)
-        for i in range(size):
-            score: Any = np.int64(0)
-            for v in range(width):
-                score += weight[leaf[start + i, v]]
-            cell: Any = (score + _CELL // 2) // _CELL
-            residual[i] = table[min(max(cell, -_CELLS), _CELLS) + _CELLS, target[start + i]]
-        for i in range(size):
-            for v in range(width):
-                out[leaf[start + i, v], 0] += residual[i]
-
-
-@kernel
-def _add_distances(
-    leaf: Leaves, weight: Integers, target: NDArray[np.int32], clip: int, reach: int, out: Integers
-) -> None:
-    n, width = leaf.shape
-    residual = np.empty(_BATCH, dtype=np.int64)
-    for start in range(0, n, _BATCH):
-        size = min(_BATCH, n - start)
-        for i in range(size):
-            score: Any = np.int64(0)
-            for v in range(width):
-                score += weight[leaf[start + i, v]]
-            away: Any = score - np.int64(target[start + i]) * _STEPS
-            scaled = min(abs(away), clip) * reach // clip  # rounded towards 0
-            residual[i] = scaled if away > 0 else -scaled
-        for i in range(size):
-            for v in range(width):
-                out[leaf[start + i, v], 0] += residual[i]
+def _find_odds(score: Integers, target: NDArray[np.int32], table: Integers, out: Integers) -> None:
+    for i in range(len(score)):
+        cell: Any = (score[i] + _CELL // 2) // _CELL
+        out[i] = table[min(max(cell, -_CELLS), _CELLS) + _CELLS, target[i]]
 
 
 @kernel
 def _find_distances(
-    leaf: Leaves, weight: Integers, target: NDArray[np.int32], far: NDArray[np.uint32]
+    score: Integers, target: NDArray[np.int32], clip: int, reach: int, out: Integers
 ) -> None:
-    for i in range(len(leaf)):
-        score: Any = np.int64(0)
-        for v in range(leaf.shape[1]):
-            score += weight[leaf[i, v]]
-        away: Any = abs(score - np.int64(target[i]) * _STEPS) // _STEPS
-        far[i] = np.uint32(min(max(away, 1), FARTHEST))
+    for i in range(len(score)):
+        away: Any = score[i] - np.int64(target[i]) * _STEPS
+        scaled = min(abs(away), clip) * reach // clip  # rounded towards 0
+        out[i] = scaled if away > 0 else -scaled
 
 
 @kernel
-def _add_softmax(
-    leaf: Leaves,
-    weight: Integers,
-    target: NDArray[np.int32],
-    table: Integers,
-    reach: int,
-    out: Integers,
+def _find_softmax(
+    score: Integers, target: NDArray[np.int32], table: Integers, reach: int, out: Integers
 ) -> None:
-    n, width = leaf.shape
-    n_outputs = weight.shape[1]
-    score, share = np.empty(n_outputs, dtype=np.int64), np.empty(n_outputs)
+    n, n_outputs = score.shape
+    share = np.empty(n_outputs)
     for i in range(n):
-        score[:] = 0
-        for v in range(width):
-            for k in range(n_outputs):
-                score[k] += weight[leaf[i, v], k]
-        most, total = score.max(), 0.0
+        most, total = score[i, 0], 0.0
+        for k in range(1, n_outputs):
+            most = max(most, score[i, k])
         for k in range(n_outputs):
-            cell = (most - score[k]) // _CELL
+            cell = (most - score[i, k]) // _CELL
             share[k] = table[cell] if cell < len(table) else 0
             total += share[k]
         norm = 0.0
@@ -345,7 +292,4 @@ def _add_softmax(
         # Rounded towards 0, and a little below reach, so that the norm cannot exceed it.
         scale = (reach - 0.01) / max(np.sqrt(norm), 1.0)
         for k in range(n_outputs):
-            share[k] = np.trunc(share[k] * scale)
-        for v in range(width):
-            for k in range(n_outputs):
-                out[leaf[i, v], k] += np.int64(share[k])
+            out[i, k] = np.int64(np.trunc(share[k] * scale))

@@ -16,7 +16,7 @@ from lumberjack.kernels import kernel
 from lumberjack.kinds import MISSING, Codes, shift_of
 from lumberjack.structure import interval
 
-__all__ = ["LEAF", "Forest", "Tree", "end_path", "lay_path", "walk"]
+__all__ = ["LEAF", "Forest", "Tree", "end_path", "in_threads", "lay_path", "walk"]
 
 LEAF = -1
 _ROWS = 1 << 14  # rows that one thread takes at a time
@@ -107,18 +107,6 @@ class Forest:
         self._each(codes, n_threads, lambda rows, tree, leaf: np.copyto(out[rows, tree], leaf))
         return out
 
-    def number(
-        self, codes: Codes, starts: NDArray[np.int64], kind: np.dtype[Any], n_threads: int = 1
-    ) -> NDArray[Any]:
-        """Leaf numbers plus the start of each tree, shape (n_rows, n_trees)."""
-        out = np.empty((len(codes), len(self.trees)), dtype=kind)
-
-        def put(rows: slice, tree: int, leaf: Leaf) -> None:
-            out[rows, tree] = leaf + starts[tree]
-
-        self._each(codes, n_threads, put)
-        return out
-
     def pool(self, values: Sequence[Floats], codes: Codes, n_threads: int = 1) -> Floats:
         """Add up over trees what the leaf of each row says, shape (n_rows, n_values).
 
@@ -126,7 +114,7 @@ class Forest:
         """
         total = np.zeros((len(codes), values[0].shape[1]))
         flat, said = self._flat, np.concatenate(values)
-        _in_threads(lambda rows: _pool(codes[rows], *flat, said, total[rows]), len(codes), n_threads)
+        in_threads(lambda rows: _pool(codes[rows], *flat, said, total[rows]), len(codes), n_threads)
         return total
 
     def _each(self, codes: Codes, n_threads: int, use: Callable[[slice, int, Leaf], None]) -> None:
@@ -140,7 +128,7 @@ class Forest:
                 walk(codes, which, paths[first[number] : first[number + 1]], where)
                 use(rows, number, tree.left[where])
 
-        _in_threads(one, len(codes), n_threads)
+        in_threads(one, len(codes), n_threads)
 
     @cached_property
     def _flat(self) -> tuple[Paths, Leaf, NDArray[np.int64]]:
@@ -156,7 +144,7 @@ class Forest:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-def _in_threads(use: Callable[[slice], None], n_rows: int, n_threads: int) -> None:
+def in_threads(use: Callable[[slice], None], n_rows: int, n_threads: int) -> None:
     """Call ``use`` with each block of rows."""
     blocks = [slice(start, min(start + _ROWS, n_rows)) for start in range(0, n_rows, _ROWS)]
     if len(blocks) <= 1 or n_threads == 1:

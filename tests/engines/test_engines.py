@@ -5,6 +5,7 @@ import pytest
 import test_golden
 
 import lumberjack.base
+import lumberjack.residuals
 import lumberjack.training
 from lumberjack import LumberjackClassifier, LumberjackRegressor
 from lumberjack.engines.base import Block
@@ -108,6 +109,7 @@ def test_every_engine_fits_the_same_leaves(engine, kind, monkeypatch):
 @pytest.mark.filterwarnings("ignore::lumberjack.PrivacyLeakWarning")
 def test_two_threads_fit_the_same_leaves(engine, kind, monkeypatch):
     expected = pack(fit_leaves(kind))
+    monkeypatch.setattr(lumberjack.residuals, "_WORTH_THREADS", 0)
     if engine != "local":
         monkeypatch.setattr(lumberjack.base, "LocalRows", ENGINES[engine])
     assert pack(fit_leaves(kind, n_jobs=2)) == expected

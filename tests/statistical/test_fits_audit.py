@@ -33,6 +33,7 @@ from lumberjack.accounting.events import spent
 from lumberjack.descent import fit_forest
 from lumberjack.engines.local import LocalRows
 from lumberjack.noise import Bits, RoundedGaussian
+from lumberjack.tree import Forest
 
 KINDS = ["two classes", "four classes", "number"]
 
@@ -49,19 +50,16 @@ def longest_residual(kind, steps):
     codes, target = table(kind)
     longest = 0.0
     for count in steps:
-        leaf = count.grove.leaves(codes, 1)
-        for i in range(len(codes)):
-            out = np.zeros(count.weights.shape, dtype=np.int64)
-            count.loss.add_up(leaf[i : i + 1, :1], score_of(count, leaf[i]), target[i : i + 1], out)
-            longest = max(longest, int((out**2).sum()) / (count.loss.reach * count.loss.step) ** 2)
+        found = count.loss.residuals(scores_of(count, codes), target)
+        bound = (count.loss.reach * count.loss.step) ** 2
+        longest = max(longest, int((found**2).sum(axis=1).max()) / bound)
     return longest
 
 
-def score_of(count, leaf):
-    """Weights that give a row its score by its first leaf alone."""
-    weights = np.zeros_like(count.weights)
-    weights[leaf[0]] = count.weights[leaf].sum(axis=0)
-    return weights
+def scores_of(count, codes):
+    """Scores of rows, from the leaf of each in every tree."""
+    leaf = Forest(count.grove.trees, (), count.grove.categorical).apply(codes)
+    return count.weights[leaf + count.grove.starts[:-1]].sum(axis=1)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -72,7 +70,7 @@ def test_no_row_says_more_than_its_reach(kind):
 def test_a_residual_that_escapes_by_one_fine_step_in_a_thousand_rows_is_seen(monkeypatch):
     codes, target = table("two classes")
     count = steps_of("two classes")[-1]
-    score = count.weights[count.grove.leaves(codes, 1), 0].sum(axis=1)
+    score = scores_of(count, codes)[:, 0]
     cell = np.clip((score + 256) // 512, -2048, 2048) + 2048
     # The rarest score of a row whose residual is at its bound.
     bound = (target == 0) & (cell > 2048)

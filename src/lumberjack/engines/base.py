@@ -34,16 +34,16 @@ class Block:
 
     def __init__(self, codes: Codes, target: NDArray[np.int32]) -> None:
         self.codes, self.target = codes, target
-        self._leaves: tuple[Any, Any] = (None, None)
+        self._digits: tuple[Any, Any] = (None, None)
 
     def __len__(self) -> int:
         return len(self.codes)
 
-    def leaves(self, grove: Any, n_threads: int) -> Any:
-        """Leaf of each row in each tree of a ``residuals.Grove``; those of the last grove are cached."""
-        kept = self._leaves  # read once: another thread may replace it
+    def digits(self, grove: Any, n_threads: int = 1) -> Any:
+        """What rows are looked up by in the trees of a ``Grove``; those of the last grove are cached."""
+        kept = self._digits  # read once: another thread may replace it
         if kept[0] != grove.key:
-            kept = self._leaves = grove.key, grove.leaves(self.codes, n_threads)
+            kept = self._digits = grove.key, grove.digits(self.codes, n_threads)
         return kept[1]
 
     def sort(self, tree: Growing) -> Segments:
