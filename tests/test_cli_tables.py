@@ -39,6 +39,17 @@ def test_predictions_are_those_of_the_library(run, folder, tmp_path):
     assert run("predict model.lumberjack others.csv --force -o", tmp_path / "p.csv")[0] == 0
 
 
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_kept_dates_beyond_year_9999_come_out_as_they_went_in(run, tmp_path, zone):
+    far = pa.array([316_516_204_800_000_000, 0, None], pa.int64()).cast(pa.timestamp("us", zone))
+    table = pa.table({"age": [1.0, 2.0, 3.0], "city": ["Bonn"] * 3, "when": far})
+    pa.parquet.write_table(table, tmp_path / "far.parquet")
+    out = tmp_path / "p.parquet"
+    code, _, err = run("predict model.lumberjack", tmp_path / "far.parquet", "--keep when -o", out)
+    assert code == 0, err
+    assert pa.parquet.read_table(out)["when"].combine_chunks() == far
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 @pytest.mark.parametrize("data", ["none.csv", "none.parquet"])
 def test_no_rows_give_a_table_without_rows(run, tmp_path, data, ending):

@@ -65,7 +65,8 @@ def predict(
                 pq.ParquetWriter(file, schema) as writer,
             ):
                 for part in parts:
-                    writer.write_table(pa.table(part, schema=schema))
+                    arrays = [_array(part[field.name], field.type) for field in schema]
+                    writer.write_table(pa.table(arrays, schema=schema))
         else:
             with open_to_write(output, overwrite=force) as file:
                 text = io.TextIOWrapper(file, encoding="utf-8", newline="")
@@ -74,6 +75,14 @@ def predict(
                 text.detach()
     if output is not None:
         say(f"Wrote {output}.")
+
+
+def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """Values as Arrow's; dates that only NumPy has room for are in UTC, and have no time zone."""
+    zoned = pa.types.is_timestamp(kind) and kind.tz is not None
+    if zoned and any(isinstance(value, np.datetime64) for value in values):
+        return pa.array(values, pa.timestamp(kind.unit)).cast(kind)
+    return pa.array(values, kind)
 
 
 def _columns(model: Model, table: Table, proba: bool, keep: list[str]) -> pa.Schema:

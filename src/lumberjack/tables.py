@@ -342,6 +342,7 @@ def _listed(values: Any) -> list[Any]:
     except (ValueError, OverflowError):
         if _kind_of(values.type) != "datetime":
             raise
+        pa.scalar(0, values.type).as_py()  # raises, too, if there is no such time zone
     days = pa.types.is_date(values.type)  # in microseconds some overflow
     unit = "s" if days else values.type.unit
     return list(pc.cast(values, pa.timestamp(unit)).to_numpy(zero_copy_only=False))
