@@ -45,7 +45,7 @@ def test_kept_dates_beyond_year_9999_come_out_as_they_went_in(run, tmp_path, zon
     table = pa.table({"age": [1.0, 2.0, 3.0], "city": ["Bonn"] * 3, "when": far})
     pa.parquet.write_table(table, tmp_path / "far.parquet")
     out = tmp_path / "p.parquet"
-    code, _, err = run("predict model.lumberjack", tmp_path / "far.parquet", "--keep when -o", out)
+    code, _, err = run("predict model.lumberjack --keep when", tmp_path / "far.parquet", "-o", out)
     assert code == 0, err
     assert pa.parquet.read_table(out)["when"].combine_chunks() == far
 
