@@ -134,7 +134,8 @@ def _worst_case(
     weight = np.maximum(rise - math.exp(-h) * np.append(0.0, rise[:-1]), 0.0) / -math.expm1(-h)
     mirrored = weight[:-1] * np.exp(y[:-1])
     delta = gaussian_delta(epsilon + np.concatenate([y, -y[:-1]]), mu)
-    total = values[0] + weight @ delta[: len(y)] + mirrored @ delta[len(y) :]
+    # Not a dot product, whose last bits depend on the linear algebra of the machine.
+    total = math.fsum([values[0], *(weight * delta[: len(y)]), *(mirrored * delta[len(y) :])])
     return min(1.0, float(total) * (1 + _SLACK))
 
 
