@@ -6,8 +6,8 @@
 A regime is an epsilon and a number of rows to train on (0: all). Columns are learned once for each table
 and split, with everything declared; then every setting fits the same rows with the same seeds. Shown:
 AUC, the mean over the tables and each table's, and the difference from the default with its standard
-error over splits. Constants were chosen on splits 0 to 3, and confirmed on later ones. The result is in
-docs/fitted.md.
+error over splits. Constants were chosen on splits 0 to 3; --first 4 takes others. docs/fitted.md has
+what was measured.
 """
 
 import argparse
